@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * libmemplan: how much GPU memory a training run will need, and whether it fits.
+ *
+ * Three objects: a plan (what is run), a report (the answer), and an error in the caller's own
+ * memory. JSON goes in and comes out; small plain structs carry what a launcher reads.
+ *
+ *     struct memplan_error err;
+ *     struct memplan_plan *plan = NULL;
+ *     struct memplan_report *report = NULL;
+ *
+ *     if (memplan_plan_load(json, len, "plan.json", &plan, &err) ||
+ *         memplan_plan_set(plan, "training.sequence_length=24576", &err) ||
+ *         memplan_estimate(plan, NULL, &report, &err))
+ *         fprintf(stderr, "%s\n", err.text);
+ *     else if (memplan_report_verdict(report) != MEMPLAN_FITS)
+ *         refuse();
+ *     memplan_report_free(report);
+ *     memplan_plan_free(plan);
+ *
+ * Threads: there is no global state. Different objects may be used from different threads; one plan
+ * from one thread at a time; a report never changes and may be read from many.
+ *
+ * Guest rule: the library never prints, exits, opens files, reads the environment, changes locale
+ * or signals, starts threads, or touches a GPU. Time and memory are bounded by limits on its input.
+ *
+ * Ownership words: "new" (the caller frees it), "borrowed" (valid while its parent lives).
+ * Every function that can fail returns a status and fills *err when err is not NULL.
+ */
+#ifndef MEMPLAN_H
+#define MEMPLAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define MEMPLAN_API __attribute__((visibility("default")))
+#else
+#define MEMPLAN_API
+#endif
+
+#define MEMPLAN_VERSION_MAJOR  0
+#define MEMPLAN_VERSION_MINOR  1
+#define MEMPLAN_VERSION_PATCH  0
+#define MEMPLAN_VERSION_STRING "0.1.0"
+
+/** Values are stable; new ones are added at the end. */
+enum memplan_status {
+    MEMPLAN_OK = 0,
+    MEMPLAN_ERR_NOMEM,       /**< this process is out of memory */
+    MEMPLAN_ERR_ARG,         /**< caller's mistake: NULL, bad enum */
+    MEMPLAN_ERR_SYNTAX,      /**< input is not well formed */
+    MEMPLAN_ERR_VALUE,       /**< well formed, but a value is impossible */
+    MEMPLAN_ERR_UNSUPPORTED, /**< known to exist, not modelled */
+    MEMPLAN_ERR_OVERFLOW,    /**< a byte count does not fit in 64 bits */
+    MEMPLAN_ERR_LIMIT,       /**< input larger than a documented limit */
+    MEMPLAN_ERR_INTERNAL,    /**< a bug in this library */
+};
+
+/** Caller's memory. The layout is frozen. */
+struct memplan_error {
+    enum memplan_status status;
+    uint32_t line, column; /**< 1-based, 0 when unknown */
+    uint64_t offset;       /**< bytes from the start of the input */
+    char source[128];      /**< file name as the caller gave it */
+    char path[128];        /**< field at fault, as a JSON pointer */
+    char text[256];        /**< one sentence, no newline: found, expected */
+};
+
+/** The verdict; the values are the exit codes of the command. */
+enum memplan_verdict {
+    MEMPLAN_FITS = 0,
+    MEMPLAN_DOES_NOT_FIT = 3,
+    MEMPLAN_INSIDE_MARGIN = 4,
+    MEMPLAN_CANNOT_TELL = 5,
+};
+
+/** What a launcher reads. Set size to sizeof(struct memplan_summary) first: the library writes at
+ * most that many bytes. All sizes are bytes of the worst rank. */
+struct memplan_summary {
+    size_t size;
+    enum memplan_verdict verdict;
+    uint32_t alternatives;       /**< combinations that the readings leave */
+    double survival_probability; /**< 0 to 1; -1 without a device */
+    uint64_t live_bytes;         /**< peak of live storages, each rounded up to 512 */
+    uint64_t allocated_bytes;    /**< torch.cuda.max_memory_allocated */
+    uint64_t reserved_bytes;     /**< torch.cuda.max_memory_reserved on a card without limit */
+    uint64_t needs_low_bytes;    /**< below: the run always failed */
+    uint64_t needs_high_bytes;   /**< above: the run always survived */
+    uint64_t device_bytes;       /**< what the card shows: needs, context, NCCL */
+    uint64_t usable_bytes;       /**< what the card can give to PyTorch's allocator; 0: no device */
+    uint64_t parameters;         /**< count, whole model, tied ones once */
+    uint64_t trainable_parameters;
+};
+
+/** How to estimate. Set size to sizeof(struct memplan_options) and the rest to 0 for the defaults.
+ * A member that the library is too old to know must be 0, or MEMPLAN_ERR_ARG comes back. */
+struct memplan_options {
+    size_t size;
+    double risk;              /**< largest accepted chance that a "fits" is wrong; 0: 0.01 */
+    uint32_t ignore_readings; /**< 1: the plan's observations are not used */
+    uint32_t no_suggestions;  /**< 1: do not search the largest sequence length that fits */
+    uint32_t dump_stages;     /**< bits of enum memplan_stage that memplan_report_dump can give */
+};
+
+/** Stages that can be dumped. */
+enum memplan_stage {
+    MEMPLAN_STAGE_SPEC = 1 << 0,     /**< the plan with its defaults, JSON */
+    MEMPLAN_STAGE_TIMELINE = 1 << 1, /**< one line per allocation and free, tab separated */
+    MEMPLAN_STAGE_REPLAY = 1 << 2,   /**< the allocator's counters at each phase, tab separated */
+};
+
+struct memplan_plan;   /**< description of a run; may be changed and estimated again */
+struct memplan_report; /**< result of one estimate; immutable */
+
+/**
+ * Reads a plan, or a Hugging Face config.json, from len bytes of JSON.
+ * source names the input in messages. *plan_out is new; untouched on failure.
+ * Limits: 64 MiB of input, 64 levels of nesting, 4096 combinations of alternatives.
+ */
+MEMPLAN_API enum memplan_status memplan_plan_load(const void *json, size_t len, const char *source,
+                                                  struct memplan_plan **plan_out,
+                                                  struct memplan_error *err);
+
+/** Sets one field: "training.sequence_length=24576". The value is JSON; what is not JSON is text.
+ * On failure the plan is as before. */
+MEMPLAN_API enum memplan_status memplan_plan_set(struct memplan_plan *plan, const char *assignment,
+                                                 struct memplan_error *err);
+
+/** Checks every field of the plan as memplan_estimate would. */
+MEMPLAN_API enum memplan_status memplan_plan_check(const struct memplan_plan *plan,
+                                                   struct memplan_error *err);
+
+/** The plan as JSON, defaults not filled in. *json_out is new: free with memplan_free. */
+MEMPLAN_API enum memplan_status memplan_plan_to_json(const struct memplan_plan *plan,
+                                                     char **json_out, struct memplan_error *err);
+
+MEMPLAN_API void memplan_plan_free(struct memplan_plan *plan); /**< NULL is accepted */
+
+/**
+ * Runs the plan: every combination of alternatives is traced, replayed and judged.
+ * options may be NULL. *report_out is new; untouched on failure.
+ */
+MEMPLAN_API enum memplan_status memplan_estimate(const struct memplan_plan *plan,
+                                                 const struct memplan_options *options,
+                                                 struct memplan_report **report_out,
+                                                 struct memplan_error *err);
+
+MEMPLAN_API enum memplan_verdict memplan_report_verdict(const struct memplan_report *report);
+
+/** Fills *summary, whose size field the caller has set. */
+MEMPLAN_API enum memplan_status memplan_report_summary(const struct memplan_report *report,
+                                                       struct memplan_summary *summary,
+                                                       struct memplan_error *err);
+
+/** The verdict's reason in one plain sentence. Borrowed. */
+MEMPLAN_API const char *memplan_report_reason(const struct memplan_report *report);
+
+/** The whole report as JSON (docs/json.md). *json_out is new: free with memplan_free. */
+MEMPLAN_API enum memplan_status memplan_report_to_json(const struct memplan_report *report,
+                                                       char **json_out, struct memplan_error *err);
+
+/** One stage's dump, asked for in options. *text_out is new: free with memplan_free. */
+MEMPLAN_API enum memplan_status memplan_report_dump(const struct memplan_report *report,
+                                                    enum memplan_stage stage, char **text_out,
+                                                    struct memplan_error *err);
+
+MEMPLAN_API void memplan_report_free(struct memplan_report *report); /**< NULL is accepted */
+
+/** One row of a reference list. All text is static. */
+struct memplan_field {
+    const char *path;     /**< "training.sequence_length" */
+    const char *type;     /**< "integer", "number", "string", "boolean", "bytes" */
+    const char *range;    /**< "1 .. 1073741824", or the words that are accepted */
+    const char *fallback; /**< default as JSON text; "" when the field is needed */
+    const char *help;     /**< one sentence */
+};
+
+/** The i-th field of a plan; returns 0 past the last one. */
+MEMPLAN_API int memplan_plan_field(size_t i, struct memplan_field *field_out);
+
+/** The JSON schema of a plan. *json_out is new: free with memplan_free. */
+MEMPLAN_API enum memplan_status memplan_plan_schema(char **json_out, struct memplan_error *err);
+
+MEMPLAN_API const char *memplan_verdict_name(enum memplan_verdict verdict); /**< "does_not_fit" */
+MEMPLAN_API const char *memplan_status_name(enum memplan_status status);
+MEMPLAN_API const char *memplan_version(void); /**< version of the loaded library */
+MEMPLAN_API void memplan_free(void *ptr);      /**< frees strings from this library */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
