@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* The card table: every row is sound, names are understood, figures of single cards. */
+#include "table/device.h"
+
+#include <string.h>
+
+#include "test.h"
+
+static int row_count(void)
+{
+    int n = 0;
+
+    while (mpl_device_at((size_t)n))
+        n++;
+    return n;
+}
+
+START_TEST(row_is_sound)
+{
+    const struct mpl_device_row *row = mpl_device_at((size_t)_i);
+    enum mpl_device_match match;
+    char remark[256];
+
+    ck_assert_msg(row->name[0] && row->source[0] && row->arch[0], "row %d: empty text", _i);
+    ck_assert_msg(row->notes != NULL, "%s: no notes", row->name);
+    ck_assert_msg(row->total_bytes >= 4 * MPL_GIB && row->total_bytes <= 1024 * MPL_GIB,
+                  "%s: total out of range", row->name);
+    ck_assert_msg(row->total_low_bytes <= row->total_bytes &&
+                      row->total_bytes <= row->total_high_bytes,
+                  "%s: total outside its own range", row->name);
+    ck_assert_msg(row->total_status != MPL_NOT_KNOWN, "%s: total of no status", row->name);
+    ck_assert_msg(!row->smi_total_bytes || row->total_bytes < row->smi_total_bytes,
+                  "%s: PyTorch sees no less than nvidia-smi", row->name);
+    ck_assert_msg((row->smi_total_bytes == 0) == (row->smi_status == MPL_NOT_KNOWN),
+                  "%s: smi total and its status disagree", row->name);
+    ck_assert_msg((row->compute_capability != 0) == !strncmp(row->arch, "sm_", 3),
+                  "%s: compute capability and arch disagree", row->name);
+    ck_assert_msg(!row->compute_capability ||
+                      (uint32_t)atoi(row->arch + 3) == row->compute_capability,
+                  "%s: compute capability and arch differ", row->name);
+    ck_assert_msg(!row->compute_capability || row->context, "%s: no context", row->name);
+    if (row->context)
+        ck_assert_msg(row->context->low_bytes <= row->context->expected_bytes &&
+                          row->context->expected_bytes <= row->context->high_bytes &&
+                          row->context->high_bytes < 2 * MPL_GIB && row->context->source[0],
+                      "%s: context range", row->name);
+    ck_assert_msg(mpl_device_find(row->name, &match, remark, sizeof(remark)) == row &&
+                      match == MPL_DEVICE_ONE,
+                  "%s: does not find itself", row->name);
+}
+END_TEST
+
+static const struct {
+    const char *name, *row;
+    enum mpl_device_match match;
+} find_table[] = {
+    {"NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3", MPL_DEVICE_ONE},
+    {"nvidia h100 nvl", "NVIDIA H100 NVL", MPL_DEVICE_ONE},
+    {"NVIDIA H800", "NVIDIA H100 80GB HBM3", MPL_DEVICE_ONE},    /* alias, first of one */
+    {"A800 80GB PCIe", "NVIDIA A100 80GB PCIe", MPL_DEVICE_ONE}, /* alias */
+    {"H200", "NVIDIA H200", MPL_DEVICE_ONE},                     /* not the H200 NVL */
+    {"L40", "NVIDIA L40", MPL_DEVICE_ONE},                       /* not the L40S */
+    {"T4", "Tesla T4", MPL_DEVICE_ONE},
+    {"RTX 4090", "NVIDIA GeForce RTX 4090", MPL_DEVICE_ONE},
+    {"rtx4090", "NVIDIA GeForce RTX 4090", MPL_DEVICE_ONE},
+    {"RTX-4090", "NVIDIA GeForce RTX 4090", MPL_DEVICE_ONE},
+    {"5090", "NVIDIA GeForce RTX 5090", MPL_DEVICE_ONE},
+    {"RTX 5060 Ti", "NVIDIA GeForce RTX 5060 Ti 16GB", MPL_DEVICE_ONE},
+    {"RTX6000 Ada", "NVIDIA RTX 6000 Ada Generation", MPL_DEVICE_ONE},
+    {"A100 40GB SXM", "NVIDIA A100-SXM4-40GB", MPL_DEVICE_ONE},
+    {"A10G 24GB", "NVIDIA A10G", MPL_DEVICE_ONE},
+    {"A6000 48GB", "NVIDIA RTX A6000", MPL_DEVICE_ONE},
+    {"L4 24 GiB", "NVIDIA L4", MPL_DEVICE_ONE},
+    {"MI300X", "AMD Instinct MI300X", MPL_DEVICE_ONE},
+    {"A100 40GB MIG 3g.20gb", "NVIDIA A100-SXM4-40GB MIG 3g.20gb", MPL_DEVICE_ONE},
+    {"RTX PRO 6000 Blackwell", "NVIDIA RTX PRO 6000 Blackwell Server Edition", MPL_DEVICE_SEVERAL},
+    {"A100 80G", "NVIDIA A100-SXM4-80GB", MPL_DEVICE_SEVERAL},
+    {"H100", NULL, MPL_DEVICE_AMBIGUOUS},
+    {"A100", NULL, MPL_DEVICE_AMBIGUOUS},
+    {"H100 1g.10gb", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", MPL_DEVICE_ONE},
+    {"RTX 4090 48GB", NULL, MPL_DEVICE_UNKNOWN}, /* a modified board is not the card */
+    {"RTX 4091", NULL, MPL_DEVICE_UNKNOWN},
+    {"Ascend 910B", NULL, MPL_DEVICE_UNKNOWN},
+    {"NVIDIA", NULL, MPL_DEVICE_UNKNOWN},
+    {"", NULL, MPL_DEVICE_UNKNOWN},
+};
+
+START_TEST(finds_by_name)
+{
+    enum mpl_device_match match;
+    char remark[256];
+    const struct mpl_device_row *row =
+        mpl_device_find(find_table[_i].name, &match, remark, sizeof(remark));
+
+    ck_assert_msg(match == find_table[_i].match, "\"%s\": match %d, \"%s\"", find_table[_i].name,
+                  match, remark);
+    if (find_table[_i].row)
+        ck_assert_str_eq(row ? row->name : "(none)", find_table[_i].row);
+    else
+        ck_assert_ptr_null(row);
+}
+END_TEST
+
+START_TEST(remark_says_which_was_taken)
+{
+    enum mpl_device_match match;
+    char remark[256];
+
+    mpl_device_find("RTX PRO 6000 Blackwell", &match, remark, sizeof(remark));
+    ck_assert_str_eq(remark, "NVIDIA RTX PRO 6000 Blackwell Server Edition is taken, the first of "
+                             "3 cards of that name with equal memory");
+}
+END_TEST
+
+START_TEST(remark_lists_near_names)
+{
+    enum mpl_device_match match;
+    char remark[256], small[12];
+
+    mpl_device_find("RTX 4091", &match, remark, sizeof(remark));
+    ck_assert_msg(strstr(remark, "NVIDIA GeForce RTX 4090"), "\"%s\"", remark);
+    mpl_device_find("A100", &match, remark, sizeof(remark));
+    ck_assert_str_eq(remark, "NVIDIA A100-SXM4-40GB, NVIDIA A100-PCIE-40GB, NVIDIA A100-SXM4-80GB, "
+                             "NVIDIA A100 80GB PCIe");
+    mpl_device_find("A100", &match, small, sizeof(small));
+    ck_assert_str_eq(small, "NVIDIA A100"); /* cut, and ended */
+    mpl_device_find("Ascend 910B", &match, remark, sizeof(remark));
+    ck_assert_str_eq(remark, "");
+    ck_assert_ptr_null(mpl_device_find("A100", &match, NULL, 0));
+}
+END_TEST
+
+START_TEST(long_name_is_unknown)
+{
+    enum mpl_device_match match;
+    char name[4000], remark[64];
+
+    memset(name, 'a', sizeof(name) - 1);
+    for (size_t i = 7; i < sizeof(name) - 1; i += 8)
+        name[i] = ' ';
+    name[sizeof(name) - 1] = '\0';
+    ck_assert_ptr_null(mpl_device_find(name, &match, remark, sizeof(remark)));
+    ck_assert_int_eq(match, MPL_DEVICE_UNKNOWN);
+}
+END_TEST
+
+/* 97250 MiB is 94.97 GiB, as PyTorch prints it; 188 multiprocessors are the maker's figure. */
+START_TEST(rtx_pro_6000_figures)
+{
+    enum mpl_device_match match;
+    const struct mpl_device_row *row = mpl_device_find("RTX PRO 6000", &match, NULL, 0);
+
+    ck_assert_ptr_nonnull(row);
+    ck_assert_uint_eq(row->total_bytes, UINT64_C(101974016000));
+    ck_assert_uint_eq(row->compute_capability, 120);
+    ck_assert_uint_eq(row->multiprocessors, 188);
+    ck_assert_int_eq(row->link, MPL_LINK_PCIE);
+    ck_assert_uint_eq(row->context->low_bytes, 600 * MPL_MIB);
+    ck_assert_uint_eq(row->context->high_bytes, 750 * MPL_MIB);
+}
+END_TEST
+
+START_TEST(nccl_grows_with_communicators)
+{
+    struct mpl_range one = mpl_nccl_bytes(4, MPL_LINK_PCIE, 1);
+    struct mpl_range two = mpl_nccl_bytes(4, MPL_LINK_PCIE, 2);
+    struct mpl_range fast = mpl_nccl_bytes(8, MPL_LINK_NVLINK, 1);
+    struct mpl_range open = mpl_nccl_bytes(8, MPL_LINK_UNKNOWN, 1);
+
+    ck_assert_uint_eq(one.low_bytes, 50 * MPL_MIB);
+    ck_assert_uint_eq(one.high_bytes, 150 * MPL_MIB);
+    ck_assert_uint_eq(two.high_bytes, 300 * MPL_MIB);
+    ck_assert_uint_eq(fast.low_bytes, 300 * MPL_MIB);
+    ck_assert_uint_eq(fast.high_bytes, 700 * MPL_MIB);
+    ck_assert(open.low_bytes == one.low_bytes && open.high_bytes == fast.high_bytes);
+    ck_assert_uint_eq(mpl_nccl_bytes(1, MPL_LINK_NVLINK, 1).high_bytes, 0);
+    ck_assert_uint_eq(mpl_nccl_bytes(8, MPL_LINK_NVLINK, 0).high_bytes, 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("device");
+
+    tcase_add_loop_test(tcase, row_is_sound, 0, row_count());
+    tcase_add_loop_test(tcase, finds_by_name, 0, ROWS(find_table));
+    tcase_add_test(tcase, remark_says_which_was_taken);
+    tcase_add_test(tcase, remark_lists_near_names);
+    tcase_add_test(tcase, long_name_is_unknown);
+    tcase_add_test(tcase, rtx_pro_6000_figures);
+    tcase_add_test(tcase, nccl_grows_with_communicators);
+    return test_run("device", tcase);
+}
