@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* Stage "spec": one combination of a document to a validated plan, row by row of the table. */
+#include <string.h>
+
+#include "base/fail.h"
+#include "ingest/document.h"
+#include "ingest/json.h"
+#include "ingest/value.h"
+#include "spec/check.h"
+
+/* One binding under way. */
+struct binding {
+    const struct mpl_spec *spec;
+    size_t combination;
+    const json_t *override; /* path to value: how a reading differed; NULL: not at all */
+    struct mpl_plan *plan;
+    struct mpl_notes *notes;
+    enum mpl_family family;
+    bool is_given[MPL_FIELD_LIMIT];
+};
+
+/* The value that this combination has for a path, or NULL; null counts as not given. */
+static const json_t *find_value(const struct binding *b, const char *path)
+{
+    const json_t *json = json_object_get(b->override, path);
+
+    if (!json)
+        json = mpl_json_get(b->spec->document, path);
+    if (mpl_spec_is_open(json))
+        for (size_t i = 0; i < b->spec->axis_count; i++)
+            if (strcmp(b->spec->axes[i].field->path, path) == 0)
+                json = json_array_get(b->spec->axes[i].choices,
+                                      mpl_spec_choice(b->spec, b->combination, i));
+    return json_is_null(json) ? NULL : json;
+}
+
+static enum memplan_status fail_missing(const struct mpl_field *field, const char *pointer,
+                                        struct memplan_error *err)
+{
+    return mpl_fail(err, MEMPLAN_ERR_VALUE, pointer, "%s: not given, expected %s", field->path,
+                    field->range);
+}
+
+/* Published weights have a format; training starts from it unless the plan says otherwise. */
+static const json_t *inherited_dtype(const struct binding *b, const char **path_out)
+{
+    static const char *const paths[] = {"model.dtype", "model.torch_dtype"};
+
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *json = find_value(b, paths[i]);
+
+        *path_out = paths[i];
+        if (json)
+            return json;
+    }
+    return NULL;
+}
+
+static enum memplan_status bind_dtype(struct binding *b, const struct mpl_field *field,
+                                      bool *is_bound, struct memplan_error *err)
+{
+    const char *path;
+    const json_t *json = b->family == MPL_FAMILY_CAUSAL ? inherited_dtype(b, &path) : NULL;
+    enum memplan_status status;
+    char pointer[128];
+
+    *is_bound = json != NULL;
+    if (!json)
+        return MEMPLAN_OK;
+    struct mpl_value value = {field, json, mpl_json_pointer(path, pointer, sizeof(pointer))};
+
+    status = mpl_value_store(&value, b->plan, err);
+    if (!status)
+        mpl_note_add(b->notes, MPL_NOTE_DEFAULT, field->path, "%s is taken as %s, from %s",
+                     field->path, mpl_dtype_name(b->plan->training.parameter_dtype), path);
+    return status;
+}
+
+static enum memplan_status bind_fallback(struct binding *b, const struct mpl_field *field,
+                                         const char *pointer, struct memplan_error *err)
+{
+    const char *text = mpl_field_fallback(field, b->family);
+    struct mpl_value value = {field, b->spec->fallbacks[b->family][mpl_field_index(field)],
+                              pointer};
+    enum memplan_status status;
+    bool is_bound = false;
+
+    if ((field->flags & MPL_FIELD_ONLY_EAGLE3) && b->family != MPL_FAMILY_EAGLE3)
+        return MEMPLAN_OK;
+    if (text && !*text)
+        return fail_missing(field, pointer, err);
+    if (field->offset == offsetof(struct mpl_plan, training.parameter_dtype)) {
+        status = bind_dtype(b, field, &is_bound, err);
+        if (status || is_bound)
+            return status;
+    }
+    if (!value.json)
+        return MEMPLAN_OK;
+    status = mpl_value_store(&value, b->plan, err);
+    if (!status && (field->flags & MPL_FIELD_TOLD) && strcmp(text, "\"\"") != 0)
+        mpl_note_add(b->notes, MPL_NOTE_DEFAULT, field->path, "%s is not given, taken as %s",
+                     field->path, text);
+    return status;
+}
+
+static enum memplan_status bind_field(struct binding *b, const struct mpl_field *field,
+                                      struct memplan_error *err)
+{
+    const json_t *json = find_value(b, field->path);
+    struct mpl_value value = {field, json, NULL};
+    char pointer[128];
+
+    value.pointer = mpl_json_pointer(field->path, pointer, sizeof(pointer));
+    if (!json)
+        return bind_fallback(b, field, pointer, err);
+    if ((field->flags & MPL_FIELD_ONLY_EAGLE3) && b->family != MPL_FAMILY_EAGLE3) {
+        /* A config.json may hold anything; a section that is ours may not. */
+        if (strncmp(field->path, "model.", strlen("model.")) == 0)
+            return MEMPLAN_OK;
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, pointer,
+                        "%s: belongs to model_type eagle3, found with %s", field->path,
+                        b->plan->model.model_type);
+    }
+    b->is_given[mpl_field_index(field)] = true;
+    return mpl_value_store(&value, b->plan, err);
+}
+
+/* Fields of a sharding strategy in a plan that has none. */
+static void note_ignored(const struct binding *b)
+{
+    if (b->plan->parallelism.strategy != MPL_STRATEGY_NONE)
+        return;
+    for (size_t i = 0; i < mpl_field_count(); i++)
+        if (b->is_given[i] && (mpl_field_at(i)->flags & MPL_FIELD_ONLY_FSDP))
+            mpl_note_add(b->notes, MPL_NOTE_IGNORED, mpl_field_at(i)->path,
+                         "%s has no effect with parallelism.strategy none", mpl_field_at(i)->path);
+}
+
+static enum memplan_status bind(struct binding *b, struct memplan_error *err)
+{
+    enum memplan_status status = mpl_spec_check_names(b->spec->document, err);
+
+    memset(b->plan, 0, sizeof(*b->plan));
+    if (b->notes)
+        b->notes->count = 0;
+    b->plan->device.context_bytes = b->plan->device.nccl_bytes = -1;
+    b->plan->training.optimizer.weight_decay = -1;
+    for (size_t i = 0; i < mpl_field_count() && !status; i++) {
+        const struct mpl_field *field = mpl_field_at(i);
+
+        if (field->flags & (MPL_FIELD_READING | MPL_FIELD_SAME_AS))
+            continue;
+        status = bind_field(b, field, err);
+        if (i == 0) /* model_type: the defaults of the others hang on it */
+            b->family = mpl_family_of(b->plan->model.model_type);
+    }
+    if (!status)
+        status = mpl_spec_read_observations(b->spec, b->plan, err);
+    if (status)
+        return status;
+    note_ignored(b);
+    mpl_plan_derive(b->plan);
+    mpl_plan_note_versions(b->plan, b->notes);
+    return mpl_plan_check(b->plan, err);
+}
+
+enum memplan_status mpl_spec_bind(const struct mpl_spec *spec, size_t combination,
+                                  struct mpl_plan *plan, struct mpl_notes *notes,
+                                  struct memplan_error *err)
+{
+    struct binding b = {.spec = spec, .combination = combination, .plan = plan, .notes = notes};
+
+    if (combination >= spec->combination_count)
+        return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "combination %zu, expected less than %zu",
+                        combination, spec->combination_count);
+    return mpl_spec_finish(spec, bind(&b, err), err);
+}
+
+/* The fields in which a reading differs from the plan: path to value. NULL: out of memory. */
+static json_t *reading_override(const json_t *reading)
+{
+    json_t *override = json_object();
+    const json_t *set = json_object_get(reading, "set");
+
+    if (!override || (json_is_object(set) && json_object_update(override, (json_t *)set)) ||
+        json_object_set(override, "training.sequence_length",
+                        json_object_get(reading, "sequence_length"))) {
+        json_decref(override);
+        return NULL;
+    }
+    return override;
+}
+
+enum memplan_status mpl_spec_bind_reading(const struct mpl_spec *spec, size_t combination,
+                                          size_t observation, struct mpl_plan *plan,
+                                          struct memplan_error *err)
+{
+    const json_t *list = json_object_get(spec->document, "observations");
+    struct binding b = {.spec = spec, .combination = combination, .plan = plan};
+    enum memplan_status status;
+    json_t *override;
+
+    if (combination >= spec->combination_count || observation >= json_array_size(list))
+        return mpl_fail(err, MEMPLAN_ERR_ARG, NULL,
+                        "combination %zu or observation %zu does not exist", combination,
+                        observation);
+    if (!json_object_get(json_array_get(list, observation), "sequence_length"))
+        return mpl_spec_bind(spec, combination, plan, NULL, err); /* fails: it is needed */
+    override = reading_override(json_array_get(list, observation));
+    if (!override)
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
+    b.override = override;
+    status = bind(&b, err);
+    json_decref(override);
+    return mpl_spec_finish(spec, status, err);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* Stage "spec": what must hold between the fields of one plan. */
+#include "spec/check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "spec/fields.h"
+#include "spec/text.h"
+
+static bool is_eagle3(const struct mpl_plan *plan)
+{
+    return mpl_family_of(plan->model.model_type) == MPL_FAMILY_EAGLE3;
+}
+
+void mpl_plan_derive(struct mpl_plan *plan)
+{
+    struct mpl_model *model = &plan->model;
+    struct mpl_optimizer_spec *optimizer = &plan->training.optimizer;
+
+    if (!model->num_key_value_heads)
+        model->num_key_value_heads = model->num_attention_heads;
+    if (!model->head_dim && model->num_attention_heads)
+        model->head_dim = model->hidden_size / model->num_attention_heads;
+    if (optimizer->weight_decay < 0) /* the defaults of torch.optim */
+        optimizer->weight_decay = optimizer->name == MPL_ADAMW ? 0.01 : 0.0;
+    if (plan->parallelism.strategy == MPL_STRATEGY_NONE) {
+        plan->parallelism.param_dtype = MPL_DTYPE_NONE;
+        plan->parallelism.reduce_dtype = MPL_DTYPE_NONE;
+        plan->parallelism.root_dtype = MPL_DTYPE_NONE;
+    }
+}
+
+static enum memplan_status check_model(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_model *m = &plan->model;
+
+    if (m->num_attention_heads % m->num_key_value_heads)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/model/num_key_value_heads",
+                        "model.num_key_value_heads: found %lld, expected a divisor of the %lld "
+                        "query heads",
+                        (long long)m->num_key_value_heads, (long long)m->num_attention_heads);
+    if (m->hidden_size % m->num_attention_heads)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/model/hidden_size",
+                        "model.hidden_size: found %lld, expected a multiple of the %lld heads",
+                        (long long)m->hidden_size, (long long)m->num_attention_heads);
+    if (m->head_dim % 2)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/model/head_dim",
+                        "model.head_dim: found %lld, expected an even number: rotary positions "
+                        "turn pairs",
+                        (long long)m->head_dim);
+    if (is_eagle3(plan) && m->draft_vocab_size > m->vocab_size)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/model/draft_vocab_size",
+                        "model.draft_vocab_size: found %lld, expected at most the verifier's %lld",
+                        (long long)m->draft_vocab_size, (long long)m->vocab_size);
+    return MEMPLAN_OK;
+}
+
+/* Keys that only some constructors of torch.optim take. */
+enum {
+    TAKES_MOMENTUM = 1 << 0,
+    TAKES_NESTEROV = 1 << 1,
+    TAKES_AMSGRAD = 1 << 2,
+    TAKES_CENTERED = 1 << 3,
+    TAKES_FUSED = 1 << 4,
+    TAKES_FOREACH = 1 << 5,
+    TAKES_MAXIMIZE = 1 << 6,
+    TAKES_NS_STEPS = 1 << 7,
+};
+
+static const struct {
+    const char *name;
+    unsigned takes;
+} constructor_table[] = {
+    [MPL_ADAMW] = {"adamw", TAKES_AMSGRAD | TAKES_FUSED | TAKES_FOREACH | TAKES_MAXIMIZE},
+    [MPL_SGD] = {"sgd",
+                 TAKES_MOMENTUM | TAKES_NESTEROV | TAKES_FUSED | TAKES_FOREACH | TAKES_MAXIMIZE},
+    [MPL_ADAM] = {"adam", TAKES_AMSGRAD | TAKES_FUSED | TAKES_FOREACH | TAKES_MAXIMIZE},
+    [MPL_RMSPROP] = {"rmsprop", TAKES_MOMENTUM | TAKES_CENTERED | TAKES_FOREACH | TAKES_MAXIMIZE},
+    [MPL_ADAGRAD] = {"adagrad", TAKES_FUSED | TAKES_FOREACH | TAKES_MAXIMIZE},
+    [MPL_ADAFACTOR] = {"adafactor", TAKES_FOREACH | TAKES_MAXIMIZE},
+    [MPL_MUON] = {"muon", TAKES_MOMENTUM | TAKES_NESTEROV | TAKES_NS_STEPS},
+};
+
+/* A key that the constructor would refuse. */
+static enum memplan_status check_keys(const struct mpl_optimizer_spec *o, struct memplan_error *err)
+{
+    const struct {
+        const char *key;
+        unsigned takes;
+        bool is_given;
+    } key_table[] = {
+        {"momentum", TAKES_MOMENTUM, o->momentum > 0},
+        {"nesterov", TAKES_NESTEROV, o->nesterov == MPL_TRUE},
+        {"amsgrad", TAKES_AMSGRAD, o->amsgrad},
+        {"centered", TAKES_CENTERED, o->centered},
+        {"fused", TAKES_FUSED, o->fused != MPL_UNSET},
+        {"foreach", TAKES_FOREACH, o->foreach != MPL_UNSET},
+        {"maximize", TAKES_MAXIMIZE, o->maximize},
+        {"ns_steps", TAKES_NS_STEPS, o->ns_steps != 5},
+    };
+    char pointer[64];
+
+    for (size_t i = 0; i < sizeof(key_table) / sizeof(key_table[0]); i++)
+        if (key_table[i].is_given && !(constructor_table[o->name].takes & key_table[i].takes)) {
+            snprintf(pointer, sizeof(pointer), "/training/optimizer/%s", key_table[i].key);
+            return mpl_fail(err, MEMPLAN_ERR_VALUE, pointer, "training.optimizer.%s: %s takes none",
+                            key_table[i].key, constructor_table[o->name].name);
+        }
+    return MEMPLAN_OK;
+}
+
+static enum memplan_status check_optimizer(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_optimizer_spec *o = &plan->training.optimizer;
+
+    if (o->fused == MPL_TRUE && o->foreach == MPL_TRUE)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/optimizer/fused",
+                        "training.optimizer: fused and foreach are both true, expected at most "
+                        "one");
+    if (o->name == MPL_SGD && o->nesterov == MPL_TRUE && !(o->momentum > 0))
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/optimizer/nesterov",
+                        "training.optimizer.nesterov: needs a momentum above 0");
+    if (plan->parallelism.strategy != MPL_STRATEGY_NONE &&
+        (o->name == MPL_ADAFACTOR || o->name == MPL_MUON))
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/name",
+                        "training.optimizer.name: %s over sharded weights gathers them, not "
+                        "modelled",
+                        constructor_table[o->name].name);
+    return check_keys(o, err);
+}
+
+static enum memplan_status check_parallelism(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_parallelism *p = &plan->parallelism;
+
+    if (p->strategy == MPL_STRATEGY_NONE && p->world_size != 1)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/world_size",
+                        "parallelism.world_size: found %lld with strategy none, expected 1 or "
+                        "another strategy",
+                        (long long)p->world_size);
+    if (p->world_size % p->replicate)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/replicate",
+                        "parallelism.replicate: found %lld, expected a divisor of the %lld ranks",
+                        (long long)p->replicate, (long long)p->world_size);
+    return MEMPLAN_OK;
+}
+
+/* Combinations that exist and are not modelled. */
+struct gap {
+    bool is_here;
+    const char *path, *text;
+};
+
+static enum memplan_status refuse_gaps(const struct gap *gaps, size_t count,
+                                       struct memplan_error *err)
+{
+    for (size_t i = 0; i < count; i++)
+        if (gaps[i].is_here)
+            return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, gaps[i].path, "%s", gaps[i].text);
+    return MEMPLAN_OK;
+}
+
+static enum memplan_status check_causal(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_training *t = &plan->training;
+    const struct gap gaps[] = {
+        {t->attention == MPL_ATTENTION_FLEX, "/training/attention",
+         "training.attention: flex_attention is not modelled for llama; modelled: sdpa, eager"},
+        {t->compile != MPL_COMPILE_NONE, "/training/compile",
+         "training.compile: torch.compile is not modelled for llama; modelled: none"},
+        {strcmp(plan->framework_name, "loop") != 0, "/framework/name",
+         "framework.name: speculators trains eagle3; for llama only loop is modelled"},
+        {!mpl_version_at_least(&plan->transformers, 4, 49, 0), "/software/transformers",
+         "software.transformers: the loss of versions before 4.49 keeps more memory, not modelled"},
+        {!mpl_version_at_least(&plan->pytorch, 2, 0, 0), "/software/pytorch",
+         "software.pytorch: versions before 2.0 are not modelled"},
+    };
+
+    return refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
+/* The library's trainer leaves no choice in these. */
+static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_training *t = &plan->training;
+    const struct gap gaps[] = {
+        {t->attention != MPL_ATTENTION_FLEX, "/training/attention",
+         "training.attention: the drafter has flex_attention only"},
+        {t->autocast != MPL_DTYPE_NONE, "/training/autocast",
+         "training.autocast: not modelled for eagle3"},
+        {t->activation_checkpointing != MPL_CHECKPOINTING_NONE,
+         "/training/activation_checkpointing",
+         "training.activation_checkpointing: not modelled for eagle3"},
+        {t->micro_batch_size != 1, "/training/micro_batch_size",
+         "training.micro_batch_size: the drafter's batch is one packed sequence, expected 1"},
+        {t->gradient_accumulation_steps != 1, "/training/gradient_accumulation_steps",
+         "training.gradient_accumulation_steps: not modelled for eagle3"},
+        {t->parameter_dtype != MPL_FLOAT32, "/training/parameter_dtype",
+         "training.parameter_dtype: the drafter is trained from float32 weights"},
+        {t->optimizer.name != MPL_ADAMW || t->optimizer.fused == MPL_TRUE ||
+             t->optimizer.foreach == MPL_FALSE || t->optimizer.amsgrad || t->optimizer.maximize,
+         "/training/optimizer", "training.optimizer: the trainer uses adamw with its defaults"},
+        {!(t->gradient_clipping > 0), "/training/gradient_clipping",
+         "training.gradient_clipping: the trainer always clips to 1.0"},
+        {!t->zero_grad_set_to_none, "/training/zero_grad_set_to_none",
+         "training.zero_grad_set_to_none: the trainer sets gradients to none"},
+        {t->keep_outputs, "/training/keep_outputs",
+         "training.keep_outputs: not modelled for eagle3"},
+    };
+
+    return refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
+static enum memplan_status check_eagle3(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_parallelism *p = &plan->parallelism;
+    const char *version = plan->framework_version;
+    const struct gap gaps[] = {
+        {strcmp(plan->framework_name, "speculators") != 0, "/framework/name",
+         "framework.name: eagle3 is modelled as speculators trains it"},
+        {strcmp(version, "0.3.0") != 0 && strcmp(version, "0.4.0.1") != 0 &&
+             strcmp(version, "661d3ed3") != 0,
+         "/framework/version",
+         "framework.version: this version of speculators is not modelled; modelled: 0.3.0, "
+         "0.4.0.1, commit 661d3ed3"},
+        {plan->model.num_hidden_layers != 1, "/model/num_hidden_layers",
+         "model.num_hidden_layers: a drafter of more than one layer is not modelled"},
+        {plan->model.attention_bias || plan->model.mlp_bias, "/model/attention_bias",
+         "model.attention_bias, model.mlp_bias: biases are not modelled for eagle3"},
+        {plan->model.tie_word_embeddings, "/model/tie_word_embeddings",
+         "model.tie_word_embeddings: the drafter's head is its own"},
+        {p->replicate != 1, "/parallelism/replicate",
+         "parallelism.replicate: not modelled for eagle3"},
+        {p->wrap != MPL_WRAP_LAYER, "/parallelism/wrap",
+         "parallelism.wrap: the trainer wraps each layer; modelled: layer"},
+        {p->reshard_after_forward != MPL_UNSET || p->root_reshard_after_forward != MPL_UNSET,
+         "/parallelism/reshard_after_forward",
+         "parallelism.reshard_after_forward: the trainer leaves PyTorch's choice"},
+        {p->no_sync, "/parallelism/no_sync", "parallelism.no_sync: not modelled for eagle3"},
+    };
+    enum memplan_status status = check_eagle3_loop(plan, err);
+
+    return status ? status : refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
+enum memplan_status mpl_plan_check(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    enum memplan_status status = check_model(plan, err);
+
+    if (!status)
+        status = check_optimizer(plan, err);
+    if (!status)
+        status = check_parallelism(plan, err);
+    if (!status)
+        status = is_eagle3(plan) ? check_eagle3(plan, err) : check_causal(plan, err);
+    return status;
+}
+
+void mpl_note_add(struct mpl_notes *notes, enum mpl_note_kind kind, const char *path,
+                  const char *format, ...)
+{
+    struct mpl_note *note;
+    va_list args;
+
+    if (!notes || notes->count == MPL_SPEC_MOST_NOTES)
+        return;
+    note = &notes->notes[notes->count++];
+    note->kind = kind;
+    snprintf(note->path, sizeof(note->path), "%s", path);
+    va_start(args, format);
+    vsnprintf(note->text, sizeof(note->text), format, args);
+    va_end(args);
+}
+
+void mpl_plan_note_versions(const struct mpl_plan *plan, struct mpl_notes *notes)
+{
+    const struct mpl_version *torch = &plan->pytorch, *transformers = &plan->transformers;
+
+    if (!mpl_version_at_least(torch, 2, 9, 0) || mpl_version_at_least(torch, 2, 15, 0))
+        mpl_note_add(notes, MPL_NOTE_UNTESTED, "software.pytorch",
+                     "predictions were compared with PyTorch 2.9 to 2.14, not with %s",
+                     torch->text);
+    if (!mpl_version_at_least(transformers, 4, 57, 0) ||
+        mpl_version_at_least(transformers, 5, 25, 0))
+        mpl_note_add(notes, MPL_NOTE_UNTESTED, "software.transformers",
+                     "predictions were compared with transformers 4.57 to 5.24, not with %s",
+                     transformers->text);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* What a row of the field table says. Stage "spec". */
+#include <string.h>
+
+#include "spec/fields.h"
+
+bool mpl_field_is_section(const char *path)
+{
+    size_t len = strlen(path);
+
+    for (size_t i = 0; i < mpl_field_count(); i++)
+        if (strncmp(mpl_field_at(i)->path, path, len) == 0 && mpl_field_at(i)->path[len] == '.')
+            return true;
+    return false;
+}
+
+const char *mpl_field_fallback(const struct mpl_field *field, enum mpl_family family)
+{
+    if (family == MPL_FAMILY_EAGLE3 && field->fallback_eagle3)
+        return field->fallback_eagle3;
+    return field->fallback;
+}
+
+const char *mpl_field_type_name(const struct mpl_field *field)
+{
+    static const char *const names[] = {
+        [MPL_FIELD_INTEGER] = "integer", [MPL_FIELD_NUMBER] = "number",
+        [MPL_FIELD_BYTES] = "bytes",     [MPL_FIELD_STRING] = "string",
+        [MPL_FIELD_BOOLEAN] = "boolean", [MPL_FIELD_TRISTATE] = "boolean",
+        [MPL_FIELD_WORD] = "string",     [MPL_FIELD_NAME] = "string",
+        [MPL_FIELD_VERSION] = "string",  [MPL_FIELD_ANY] = "any",
+        [MPL_FIELD_REFUSED] = "any",     [MPL_FIELD_LIST] = "list",
+        [MPL_FIELD_PATTERNS] = "list",
+    };
+
+    return names[field->type];
+}

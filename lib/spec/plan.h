@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stage "spec": one run, validated, defaults filled in, no alternatives left.
+ *
+ * Every member is a row of the field table (spec/fields.c); names are those of the plan file.
+ */
+#ifndef MPL_SPEC_PLAN_H
+#define MPL_SPEC_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "table/dtype.h"
+
+enum mpl_attention { MPL_ATTENTION_SDPA = 0, MPL_ATTENTION_EAGER, MPL_ATTENTION_FLEX };
+enum mpl_checkpointing { MPL_CHECKPOINTING_NONE = 0, MPL_CHECKPOINTING_FULL };
+enum mpl_optimizer_name {
+    MPL_ADAMW = 0,
+    MPL_SGD,
+    MPL_ADAM,
+    MPL_RMSPROP,
+    MPL_ADAGRAD,
+    MPL_ADAFACTOR,
+    MPL_MUON,
+};
+enum mpl_strategy { MPL_STRATEGY_NONE = 0, MPL_STRATEGY_FSDP2 };
+enum mpl_wrap { MPL_WRAP_LAYER = 0, MPL_WRAP_LAYER_EMBEDDINGS, MPL_WRAP_ROOT };
+enum mpl_compile { MPL_COMPILE_INDUCTOR = 0, MPL_COMPILE_ATTENTION, MPL_COMPILE_NONE };
+enum mpl_python_gc { MPL_GC_AUTO = 0, MPL_GC_OFF, MPL_GC_EACH_STEP };
+
+/** true, false or null in a plan. */
+enum mpl_tristate { MPL_UNSET = 0, MPL_FALSE, MPL_TRUE };
+
+struct mpl_version {
+    uint16_t major, minor, patch;
+    char text[32]; /* as written */
+};
+
+struct mpl_model {
+    char model_type[48];
+    int64_t hidden_size, intermediate_size, num_hidden_layers;
+    int64_t num_attention_heads, num_key_value_heads, head_dim;
+    int64_t vocab_size, max_position_embeddings;
+    int64_t draft_vocab_size; /* eagle3 */
+    bool tie_word_embeddings, attention_bias, mlp_bias;
+    bool norm_before_residual; /* eagle3 */
+};
+
+struct mpl_optimizer_spec {
+    enum mpl_optimizer_name name;
+    enum mpl_tristate fused, foreach;
+    double momentum, weight_decay;
+    enum mpl_tristate nesterov; /* null: PyTorch's default, on for muon, off for sgd */
+    int64_t ns_steps;           /* muon: rounds of Newton-Schulz */
+    bool amsgrad, centered, maximize;
+};
+
+#define MPL_MAX_FROZEN 16
+
+struct mpl_training {
+    int64_t sequence_length, micro_batch_size, gradient_accumulation_steps, steps;
+    enum mpl_dtype parameter_dtype, autocast; /* autocast: MPL_DTYPE_NONE when null */
+    enum mpl_attention attention;
+    enum mpl_checkpointing activation_checkpointing;
+    struct mpl_optimizer_spec optimizer;
+    double gradient_clipping; /* 0: none */
+    bool zero_grad_set_to_none, keep_outputs;
+    bool padding;                    /* an attention mask with zeros in it is passed */
+    char frozen[MPL_MAX_FROZEN][96]; /* shell patterns: parameters that do not train */
+    uint32_t frozen_count;
+    bool from_config;   /* the model is made on the card with random weights, not loaded */
+    bool packing_check; /* transformers looks for packed sequences in the positions */
+    bool shared_batch;  /* one tensor is input_ids and labels, and lives until the next batch */
+    /* eagle3 */
+    int64_t ttt_steps, documents;
+    enum mpl_compile compile;
+    enum mpl_python_gc python_gc;
+    enum mpl_dtype batch_dtype;
+    bool use_off_policy_tokens;
+};
+
+struct mpl_parallelism {
+    enum mpl_strategy strategy;
+    int64_t world_size, replicate;
+    enum mpl_dtype param_dtype, reduce_dtype; /* MPL_DTYPE_NONE: no policy for that part */
+    enum mpl_dtype root_dtype;                /* eagle3 */
+    enum mpl_wrap wrap;
+    enum mpl_tristate reshard_after_forward, root_reshard_after_forward;
+    bool no_sync;
+};
+
+struct mpl_device {
+    char gpu[96];              /* name in the card table; empty: none */
+    double compute_capability; /* 0: from the table, else 8.0 */
+    int64_t multiprocessors;   /* 0: from the table */
+    int64_t total_bytes;       /* 0: from the table */
+    int64_t context_bytes;     /* -1: from the table */
+    int64_t nccl_bytes;        /* -1: from the table */
+    int64_t other_bytes;       /* other processes on the card */
+    char allocator_conf[256];  /* PYTORCH_CUDA_ALLOC_CONF */
+    enum mpl_tristate cudnn_attention;
+};
+
+enum mpl_metric {
+    MPL_METRIC_UNKNOWN = 0,
+    MPL_METRIC_ALLOCATED,
+    MPL_METRIC_RESERVED,
+    MPL_METRIC_DEVICE,
+};
+
+enum mpl_unit { MPL_UNIT_BYTES = 0, MPL_UNIT_GB, MPL_UNIT_GIB, MPL_UNIT_UNKNOWN };
+
+enum mpl_outcome { MPL_OUTCOME_NUMBER = 0, MPL_OUTCOME_RAN, MPL_OUTCOME_OOM };
+
+/**
+ * One reading: a number, or only an outcome, at one sequence length.
+ *
+ * What is not known for sure is a set: bit (1 << MPL_METRIC_DEVICE) of metrics says that the number
+ * may be the card's. unit and metric hold the only member of their set, or UNKNOWN when there are
+ * several. Other fields that differed from the plan: mpl_spec_bind_reading.
+ */
+struct mpl_observation {
+    int64_t sequence_length;
+    double value;      /* in unit; 0 for an outcome without number */
+    double resolution; /* in unit: value was rounded to a multiple of it (28.5 GB: 0.1) */
+    enum mpl_unit unit;
+    uint32_t units; /* bits 1 << enum mpl_unit, never UNKNOWN; 0 without number */
+    enum mpl_metric metric;
+    uint32_t metrics; /* bits 1 << enum mpl_metric, never UNKNOWN; 0 without number */
+    enum mpl_outcome outcome;
+    bool has_set; /* more than the sequence length differed from the plan */
+    char source[160];
+};
+
+#define MPL_MAX_OBSERVATIONS 64
+
+struct mpl_plan {
+    char name[128];
+    struct mpl_model model;
+    struct mpl_training training;
+    struct mpl_parallelism parallelism;
+    struct mpl_device device;
+    struct mpl_version pytorch, transformers;
+    char framework_name[48];
+    char framework_version[48];
+    struct mpl_observation observations[MPL_MAX_OBSERVATIONS];
+    uint32_t observation_count;
+};
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* TABLE: the words that fields of a plan accept, know but do not model, or explain. */
+#include "spec/words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define YES(text, number)                                                                          \
+    {                                                                                              \
+        .word = (text), .value = (number)                                                          \
+    }
+#define NOT(text)                                                                                  \
+    {                                                                                              \
+        .word = (text), .unsupported = true                                                        \
+    }
+#define HINT(text, other)                                                                          \
+    {                                                                                              \
+        .word = (text), .hint = (other)                                                            \
+    }
+#define END                                                                                        \
+    {                                                                                              \
+        .word = NULL                                                                               \
+    }
+
+const struct mpl_word mpl_model_type_words[] = {YES("llama", MPL_FAMILY_CAUSAL),
+                                                YES("eagle3", MPL_FAMILY_EAGLE3),
+                                                NOT("baichuan"),
+                                                NOT("bert"),
+                                                NOT("bloom"),
+                                                NOT("chatglm"),
+                                                NOT("cohere"),
+                                                NOT("cohere2"),
+                                                NOT("dbrx"),
+                                                NOT("deepseek_v2"),
+                                                NOT("deepseek_v3"),
+                                                NOT("exaone"),
+                                                NOT("falcon"),
+                                                NOT("falcon_mamba"),
+                                                NOT("gemma"),
+                                                NOT("gemma2"),
+                                                NOT("gemma3"),
+                                                NOT("gemma3_text"),
+                                                NOT("glm"),
+                                                NOT("glm4"),
+                                                NOT("gpt2"),
+                                                NOT("gpt_bigcode"),
+                                                NOT("gpt_neo"),
+                                                NOT("gpt_neox"),
+                                                NOT("gpt_oss"),
+                                                NOT("gptj"),
+                                                NOT("granite"),
+                                                NOT("granitemoe"),
+                                                NOT("internlm2"),
+                                                NOT("jamba"),
+                                                NOT("kimi_k2"),
+                                                NOT("llama4"),
+                                                NOT("llama4_text"),
+                                                NOT("mamba"),
+                                                NOT("mamba2"),
+                                                NOT("mistral"),
+                                                NOT("mixtral"),
+                                                NOT("mllama"),
+                                                NOT("mpt"),
+                                                NOT("nemotron"),
+                                                NOT("olmo"),
+                                                NOT("olmo2"),
+                                                NOT("olmoe"),
+                                                NOT("opt"),
+                                                NOT("persimmon"),
+                                                NOT("phi"),
+                                                NOT("phi3"),
+                                                NOT("phimoe"),
+                                                NOT("qwen2"),
+                                                NOT("qwen2_moe"),
+                                                NOT("qwen2_vl"),
+                                                NOT("qwen3"),
+                                                NOT("qwen3_moe"),
+                                                NOT("recurrent_gemma"),
+                                                NOT("smollm3"),
+                                                NOT("stablelm"),
+                                                NOT("starcoder2"),
+                                                NOT("t5"),
+                                                NOT("vit"),
+                                                NOT("whisper"),
+                                                END};
+
+const struct mpl_word mpl_activation_words[] = {
+    YES("silu", 0),    HINT("swish", "silu"), NOT("gelu"),
+    NOT("gelu_new"),   NOT("gelu_fast"),      NOT("gelu_pytorch_tanh"),
+    NOT("quick_gelu"), NOT("relu"),           NOT("relu2"),
+    NOT("tanh"),       NOT("sigmoid"),        END};
+
+const struct mpl_word mpl_rope_words[] = {
+    YES("default", 0), YES("linear", 0), YES("llama3", 0), YES("yarn", 0),
+    NOT("dynamic"),    NOT("longrope"),  NOT("su"),        END};
+
+const struct mpl_word mpl_weight_dtype_words[] = {YES("float32", MPL_FLOAT32),
+                                                  YES("bfloat16", MPL_BFLOAT16),
+                                                  YES("float16", MPL_FLOAT16),
+                                                  HINT("fp32", "float32"),
+                                                  HINT("float", "float32"),
+                                                  HINT("bf16", "bfloat16"),
+                                                  HINT("fp16", "float16"),
+                                                  HINT("half", "float16"),
+                                                  HINT("torch.float32", "float32"),
+                                                  HINT("torch.bfloat16", "bfloat16"),
+                                                  HINT("torch.float16", "float16"),
+                                                  NOT("float64"),
+                                                  NOT("float8_e4m3fn"),
+                                                  NOT("float8_e5m2"),
+                                                  NOT("int8"),
+                                                  NOT("int4"),
+                                                  NOT("auto"),
+                                                  END};
+
+const struct mpl_word mpl_half_dtype_words[] = {YES("bfloat16", MPL_BFLOAT16),
+                                                YES("float16", MPL_FLOAT16),
+                                                HINT("bf16", "bfloat16"),
+                                                HINT("fp16", "float16"),
+                                                NOT("float32"),
+                                                NOT("float8_e4m3fn"),
+                                                END};
+
+const struct mpl_word mpl_attention_words[] = {YES("sdpa", MPL_ATTENTION_SDPA),
+                                               YES("eager", MPL_ATTENTION_EAGER),
+                                               YES("flex_attention", MPL_ATTENTION_FLEX),
+                                               NOT("flash_attention_2"),
+                                               NOT("flash_attention_3"),
+                                               NOT("paged_attention"),
+                                               NOT("xformers"),
+                                               HINT("flex", "flex_attention"),
+                                               END};
+
+const struct mpl_word mpl_checkpointing_words[] = {YES("none", MPL_CHECKPOINTING_NONE),
+                                                   YES("full", MPL_CHECKPOINTING_FULL),
+                                                   NOT("selective"), NOT("offload"), END};
+
+const struct mpl_word mpl_optimizer_words[] = {YES("adamw", MPL_ADAMW),
+                                               YES("sgd", MPL_SGD),
+                                               YES("adam", MPL_ADAM),
+                                               YES("rmsprop", MPL_RMSPROP),
+                                               YES("adagrad", MPL_ADAGRAD),
+                                               YES("adafactor", MPL_ADAFACTOR),
+                                               YES("muon", MPL_MUON),
+                                               NOT("adamax"),
+                                               NOT("nadam"),
+                                               NOT("radam"),
+                                               NOT("lion"),
+                                               NOT("lamb"),
+                                               NOT("lars"),
+                                               NOT("adamw_8bit"),
+                                               NOT("paged_adamw_8bit"),
+                                               NOT("adamw_bnb_8bit"),
+                                               NOT("paged_adamw_32bit"),
+                                               NOT("galore_adamw"),
+                                               NOT("schedule_free_adamw"),
+                                               HINT("adamw_torch", "adamw"),
+                                               HINT("adamw_torch_fused", "adamw"),
+                                               END};
+
+const struct mpl_word mpl_compile_words[] = {YES("inductor", MPL_COMPILE_INDUCTOR),
+                                             YES("attention", MPL_COMPILE_ATTENTION),
+                                             YES("none", MPL_COMPILE_NONE), END};
+
+const struct mpl_word mpl_gc_words[] = {YES("auto", MPL_GC_AUTO), YES("off", MPL_GC_OFF),
+                                        YES("each step", MPL_GC_EACH_STEP), END};
+
+const struct mpl_word mpl_packing_words[] = {YES("fixed", 0), NOT("lengths"), NOT("varying"), END};
+
+const struct mpl_word mpl_strategy_words[] = {YES("none", MPL_STRATEGY_NONE),
+                                              YES("fsdp2", MPL_STRATEGY_FSDP2),
+                                              NOT("fsdp1"),
+                                              NOT("ddp"),
+                                              NOT("zero1"),
+                                              NOT("zero2"),
+                                              NOT("zero3"),
+                                              NOT("deepspeed"),
+                                              NOT("tp"),
+                                              NOT("megatron"),
+                                              HINT("fsdp", "fsdp2"),
+                                              END};
+
+const struct mpl_word mpl_wrap_words[] = {YES("layer", MPL_WRAP_LAYER),
+                                          YES("layer+embeddings", MPL_WRAP_LAYER_EMBEDDINGS),
+                                          YES("root", MPL_WRAP_ROOT), END};
+
+const struct mpl_word mpl_framework_words[] = {
+    YES("loop", 0),       YES("speculators", 0), NOT("transformers-trainer"),
+    NOT("trl-sft"),       NOT("accelerate"),     NOT("axolotl"),
+    NOT("llama-factory"), NOT("torchtune"),      NOT("torchtitan"),
+    NOT("deepspeed"),     NOT("megatron-lm"),    NOT("nemo"),
+    NOT("unsloth"),       NOT("lightning"),      END};
+
+const struct mpl_word mpl_metric_words[] = {
+    YES("allocated", MPL_METRIC_ALLOCATED), YES("reserved", MPL_METRIC_RESERVED),
+    YES("device", MPL_METRIC_DEVICE), HINT("nvidia-smi", "device"), END};
+
+const struct mpl_word mpl_unit_words[] = {YES("B", MPL_UNIT_BYTES), YES("GB", MPL_UNIT_GB),
+                                          YES("GiB", MPL_UNIT_GIB), END};
+
+const struct mpl_word mpl_outcome_words[] = {YES("ran", MPL_OUTCOME_RAN),
+                                             YES("oom", MPL_OUTCOME_OOM), END};
+
+const struct mpl_word *mpl_word_find(const struct mpl_word *words, const char *word)
+{
+    for (; words->word; words++)
+        if (strcmp(words->word, word) == 0)
+            return words;
+    return NULL;
+}
+
+void mpl_word_list(const struct mpl_word *words, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (; words->word && used < size; words++) {
+        if (words->unsupported || words->hint)
+            continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", words->word);
+    }
+}
+
+enum mpl_family mpl_family_of(const char *model_type)
+{
+    const struct mpl_word *word = mpl_word_find(mpl_model_type_words, model_type);
+
+    return word ? (enum mpl_family)word->value : MPL_FAMILY_CAUSAL;
+}

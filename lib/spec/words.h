@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* TABLE: the words that fields of a plan accept. Each list ends with a NULL word. */
+#ifndef MPL_SPEC_WORDS_H
+#define MPL_SPEC_WORDS_H
+
+#include "spec/fields.h"
+
+extern const struct mpl_word mpl_model_type_words[];
+extern const struct mpl_word mpl_activation_words[];
+extern const struct mpl_word mpl_rope_words[];
+extern const struct mpl_word mpl_weight_dtype_words[];
+extern const struct mpl_word mpl_half_dtype_words[];
+extern const struct mpl_word mpl_attention_words[];
+extern const struct mpl_word mpl_checkpointing_words[];
+extern const struct mpl_word mpl_optimizer_words[];
+extern const struct mpl_word mpl_compile_words[];
+extern const struct mpl_word mpl_gc_words[];
+extern const struct mpl_word mpl_packing_words[];
+extern const struct mpl_word mpl_strategy_words[];
+extern const struct mpl_word mpl_wrap_words[];
+extern const struct mpl_word mpl_framework_words[];
+
+/* Of observations. */
+extern const struct mpl_word mpl_metric_words[];
+extern const struct mpl_word mpl_unit_words[];
+extern const struct mpl_word mpl_outcome_words[];
+
+#endif
