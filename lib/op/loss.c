@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Cross-entropy: log-softmax and negative log-likelihood, as two operators. */
+#include <string.h>
+
+#include "op/rule.h"
+
+static void log_softmax_backward(struct mpl_tape *tape, struct mpl_node *node,
+                                 struct mpl_tensor **out, struct mpl_tensor **in)
+{
+    (void)mpl_saved(tape, node, 0);
+    in[0] = mpl_hold(mpl_empty_like(tape, "_log_softmax_backward_data.default",
+                                    (enum mpl_dtype)node->edges[0].dtype, out[0], NULL));
+}
+
+/* Under autocast log_softmax runs in float32; its input is cast before. */
+static struct mpl_tensor *log_softmax(struct mpl_tape *tape, struct mpl_tensor *logits)
+{
+    struct mpl_tensor *wide = logits, *out;
+    struct mpl_node *node;
+
+    if (tape->autocast != MPL_DTYPE_NONE)
+        wide = mpl_op_to(tape, logits, MPL_FLOAT32);
+    node = mpl_node_new(tape, "LogSoftmaxBackward0", log_softmax_backward, &wide, 1, 1, 1);
+    out = mpl_empty_like(tape, "_log_softmax.default", (enum mpl_dtype)wide->dtype, wide, NULL);
+    mpl_save_output(tape, node, out);
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, wide);
+    return out;
+}
+
+static void nll_loss_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                              struct mpl_tensor **in)
+{
+    struct mpl_shape shape = {.ndim = node->edges[0].ndim};
+
+    memcpy(shape.dim, node->edges[0].dim, sizeof(shape.dim));
+    in[0] = mpl_hold(
+        mpl_empty(tape, "nll_loss_backward.default", (enum mpl_dtype)out[0]->dtype, &shape));
+}
+
+struct mpl_tensor *mpl_op_cross_entropy(struct mpl_tape *tape, struct mpl_tensor *logits,
+                                        struct mpl_tensor *targets)
+{
+    struct mpl_tensor *scores = log_softmax(tape, logits), *loss, *weight;
+    struct mpl_node *node =
+        mpl_node_new(tape, "NllLossBackward0", nll_loss_backward, &scores, 1, 1, 3);
+    struct mpl_shape scalar = {0};
+
+    mpl_save(tape, node, scores);
+    mpl_save(tape, node, targets);
+    loss = mpl_empty(tape, "nll_loss_forward.default", (enum mpl_dtype)scores->dtype, &scalar);
+    weight = mpl_empty(tape, "nll_loss_forward.default", (enum mpl_dtype)scores->dtype, &scalar);
+    mpl_save_output(tape, node, weight);
+    mpl_set_history(tape, loss, node, 0);
+    mpl_consume(tape, weight);
+    mpl_consume(tape, scores);
+    mpl_consume(tape, targets);
+    return loss;
+}

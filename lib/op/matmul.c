@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* Matrix products: linear (mm, addmm) and batched (bmm), with the workspace of cuBLAS. */
+#include <string.h>
+
+#include "op/rule.h"
+
+void mpl_cublas_workspace(struct mpl_tape *tape)
+{
+    struct mpl_shape shape = mpl_shape1(mpl_dim((int64_t)tape->workspace_bytes));
+    enum mpl_category category = tape->category;
+
+    if (!tape->workspace_bytes || tape->is_stopped || tape->has_workspace[tape->is_in_backward])
+        return;
+    tape->has_workspace[tape->is_in_backward] = true;
+    tape->category = MPL_CATEGORY_WORKSPACE;
+    mpl_hold(mpl_empty(tape, "cublas_workspace", MPL_UINT8, &shape)); /* kept for good */
+    tape->category = category;
+}
+
+static struct mpl_dim rows_of(const struct mpl_tensor *t)
+{
+    struct mpl_dim rows = mpl_dim(1);
+
+    for (int i = 0; i + 1 < t->shape.ndim; i++)
+        rows = mpl_dim_mul(rows, t->shape.dim[i]);
+    return rows;
+}
+
+static struct mpl_dim last_of(const struct mpl_tensor *t)
+{
+    return t->shape.dim[t->shape.ndim - 1];
+}
+
+/* ---- linear ---------------------------------------------------------------------------------- */
+
+/* mm: the weight's gradient, then the input's (mat2 before self). addmm: input, weight, bias
+ * (mat1, mat2, self); the bias's is the incoming one, which the engine sums. */
+static void linear_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                            struct mpl_tensor **in)
+{
+    const bool has_bias = node->edge_count == 3;
+    struct mpl_tensor *a = NULL, *weight = NULL, *grad;
+    struct mpl_shape flat = mpl_shape2(rows_of(out[0]), last_of(out[0])), in_shape;
+    const enum mpl_dtype dtype = (enum mpl_dtype)out[0]->dtype;
+    int slot = 0;
+
+    in_shape.ndim = 0;
+    if (mpl_needs(node, 1))
+        a = mpl_saved(tape, node, slot++);
+    if (mpl_needs(node, 0))
+        weight = mpl_saved(tape, node, slot);
+    grad = mpl_rule_reshape(tape, out[0], &flat); /* the view that mm's result got */
+    for (int pass = 0; pass < 2; pass++) {
+        const bool is_weight_turn = (pass == 0) != has_bias;
+
+        if (is_weight_turn && a && !a->is_void) {
+            struct mpl_shape shape = mpl_shape2(last_of(grad), last_of(a));
+
+            in[1] = mpl_hold(mpl_empty(tape, "mm.default", dtype, &shape));
+            in[1]->is_view = true; /* of the transposed weight */
+            mpl_cublas_workspace(tape);
+        } else if (!is_weight_turn && weight && !weight->is_void) {
+            struct mpl_shape shape = mpl_shape2(flat.dim[0], last_of(weight));
+
+            in[0] = mpl_hold(mpl_empty(tape, "mm.default", dtype, &shape));
+            mpl_cublas_workspace(tape);
+        }
+    }
+    if (in[0] && !in[0]->is_void) {
+        in_shape.ndim = node->edges[0].ndim;
+        memcpy(in_shape.dim, node->edges[0].dim, sizeof(in_shape.dim));
+        if (in_shape.ndim != 2) {
+            struct mpl_tensor *view = mpl_rule_view(tape, in[0], &in_shape);
+
+            mpl_drop(tape, in[0]);
+            in[0] = view;
+        }
+    }
+    if (has_bias && mpl_needs(node, 2))
+        in[2] = mpl_hold(grad);
+    mpl_drop(tape, grad);
+}
+
+struct mpl_tensor *mpl_op_linear(struct mpl_tape *tape, struct mpl_tensor *a,
+                                 struct mpl_tensor *weight, struct mpl_tensor *bias)
+{
+    struct mpl_tensor *cast_bias = bias ? mpl_autocast(tape, bias) : NULL;
+    struct mpl_tensor *w = mpl_autocast(tape, weight), *x = mpl_autocast(tape, a), *out;
+    struct mpl_node *node =
+        mpl_node_new(tape, bias ? "AddmmBackward0" : "MmBackward0", linear_backward,
+                     (struct mpl_tensor *[]){x, w, cast_bias}, bias ? 3 : 2, 1, 2);
+    struct mpl_shape flat, shape = x->shape;
+
+    if (!x->is_void && !w->is_void) {
+        if (mpl_needs(node, 1))
+            mpl_save(tape, node, x);
+        if (mpl_needs(node, 0))
+            mpl_save(tape, node, w);
+        flat = mpl_shape2(rows_of(x), w->shape.dim[0]);
+        out =
+            mpl_empty(tape, bias ? "addmm.default" : "mm.default", (enum mpl_dtype)x->dtype, &flat);
+        mpl_cublas_workspace(tape);
+        mpl_cublas_workspace(tape);
+        if (!out->is_void && shape.ndim != 2) {
+            struct mpl_tensor *view;
+
+            shape.dim[shape.ndim - 1] = w->shape.dim[0];
+            view = mpl_return(mpl_rule_view(tape, out, &shape));
+            mpl_consume(tape, out);
+            out = view;
+        }
+    } else {
+        out = tape->void_tensor;
+    }
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, x);
+    mpl_consume(tape, w);
+    mpl_consume(tape, cast_bias);
+    return out;
+}
+
+/* ---- batched ----------------------------------------------------------------------------------
+ */
+
+/* mat2's gradient first, then self's. */
+static void bmm_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                         struct mpl_tensor **in)
+{
+    struct mpl_tensor *self = NULL, *mat2 = NULL;
+    const enum mpl_dtype dtype = (enum mpl_dtype)out[0]->dtype;
+    int slot = 0;
+
+    if (mpl_needs(node, 1))
+        self = mpl_saved(tape, node, slot++);
+    if (mpl_needs(node, 0))
+        mat2 = mpl_saved(tape, node, slot);
+    if (self && !self->is_void) {
+        struct mpl_shape shape =
+            mpl_shape3(self->shape.dim[0], self->shape.dim[2], out[0]->shape.dim[2]);
+
+        in[1] = mpl_hold(mpl_empty(tape, "bmm.default", dtype, &shape));
+        mpl_cublas_workspace(tape);
+    }
+    if (mat2 && !mat2->is_void) {
+        struct mpl_shape shape =
+            mpl_shape3(mat2->shape.dim[0], out[0]->shape.dim[1], mat2->shape.dim[1]);
+
+        in[0] = mpl_hold(mpl_empty(tape, "bmm.default", dtype, &shape));
+        mpl_cublas_workspace(tape);
+    }
+}
+
+static struct mpl_tensor *bmm(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b)
+{
+    struct mpl_node *node =
+        mpl_node_new(tape, "BmmBackward0", bmm_backward, (struct mpl_tensor *[]){a, b}, 2, 1, 2);
+    struct mpl_shape shape;
+    struct mpl_tensor *out = tape->void_tensor;
+
+    if (!a->is_void && !b->is_void) {
+        if (mpl_needs(node, 1))
+            mpl_save(tape, node, a);
+        if (mpl_needs(node, 0))
+            mpl_save(tape, node, b);
+        shape = mpl_shape3(a->shape.dim[0], a->shape.dim[1], b->shape.dim[2]);
+        out = mpl_empty(tape, "bmm.default", (enum mpl_dtype)a->dtype, &shape);
+        mpl_cublas_workspace(tape);
+    }
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, a);
+    mpl_consume(tape, b);
+    return out;
+}
+
+struct mpl_tensor *mpl_op_matmul(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b)
+{
+    struct mpl_tensor *right = mpl_autocast(tape, b), *left = mpl_autocast(tape, a), *x, *y;
+    struct mpl_shape shape;
+
+    if (left->is_void || right->is_void) {
+        mpl_consume(tape, left);
+        mpl_consume(tape, right);
+        return tape->void_tensor;
+    }
+    shape =
+        mpl_shape4(left->shape.dim[0], left->shape.dim[1], left->shape.dim[2], right->shape.dim[3]);
+    x = mpl_op_reshape(tape, left,
+                       mpl_shape3(mpl_dim_mul(left->shape.dim[0], left->shape.dim[1]),
+                                  left->shape.dim[2], left->shape.dim[3]));
+    y = mpl_op_reshape(tape, right,
+                       mpl_shape3(mpl_dim_mul(right->shape.dim[0], right->shape.dim[1]),
+                                  right->shape.dim[2], right->shape.dim[3]));
+    return mpl_op_reshape(tape, bmm(tape, x, y), shape);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operators: forward rule (what is allocated, in which order, in which dtype), what is kept for
+ * backward, and the backward rule. Names are PyTorch's; formulas for gradients are those of
+ * tools/autograd/derivatives.yaml, and gradients of one operator are computed in the order of its
+ * generated code (arguments in alphabetical order).
+ *
+ * Every operator returns a floating tensor and lets go of floating arguments. A gradient that is
+ * wanted is computed; kernels that take memory for themselves book it (op/scratch.h).
+ */
+#ifndef MPL_OP_OP_H
+#define MPL_OP_OP_H
+
+#include "tape/tape.h"
+
+/* ---- pointwise: result has the broadcast shape, laid out as TensorIterator would ------------ */
+struct mpl_tensor *mpl_op_add(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
+struct mpl_tensor *mpl_op_mul(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
+struct mpl_tensor *mpl_op_add_scalar(struct mpl_tape *tape, struct mpl_tensor *a);
+struct mpl_tensor *mpl_op_mul_scalar(struct mpl_tape *tape, struct mpl_tensor *a);
+struct mpl_tensor *mpl_op_mul_number(struct mpl_tape *tape,
+                                     struct mpl_tensor *a); /* tensor * 0.5 */
+struct mpl_tensor *mpl_op_div_scalar(struct mpl_tape *tape, struct mpl_tensor *a);
+struct mpl_tensor *mpl_op_square(struct mpl_tape *tape, struct mpl_tensor *a); /* pow(2) */
+struct mpl_tensor *mpl_op_rsqrt(struct mpl_tape *tape, struct mpl_tensor *a);
+struct mpl_tensor *mpl_op_neg(struct mpl_tape *tape, struct mpl_tensor *a);
+struct mpl_tensor *mpl_op_silu(struct mpl_tape *tape, struct mpl_tensor *a);
+/** tensor.to(dtype): the tensor itself when it is of that dtype. */
+struct mpl_tensor *mpl_op_to(struct mpl_tape *tape, struct mpl_tensor *a, enum mpl_dtype dtype);
+/** A result of the shape of a that no gradient flows through (cos, le, where, ...). */
+struct mpl_tensor *mpl_op_map(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
+                              struct mpl_tensor *a, struct mpl_tensor *b);
+
+/* ---- reductions ------------------------------------------------------------------------------ */
+struct mpl_tensor *mpl_op_mean_last(struct mpl_tape *tape, struct mpl_tensor *a); /* keepdim */
+/** softmax over the last dimension; dtype as of softmax(..., dtype). */
+struct mpl_tensor *mpl_op_softmax(struct mpl_tape *tape, struct mpl_tensor *a,
+                                  enum mpl_dtype dtype);
+
+/* ---- views: share the storage ---------------------------------------------------------------- */
+/** reshape: a view where strides allow, else a contiguous copy (clone). */
+struct mpl_tensor *mpl_op_reshape(struct mpl_tape *tape, struct mpl_tensor *a,
+                                  struct mpl_shape shape);
+struct mpl_tensor *mpl_op_transpose(struct mpl_tape *tape, struct mpl_tensor *a, int i, int j);
+struct mpl_tensor *mpl_op_expand(struct mpl_tape *tape, struct mpl_tensor *a,
+                                 struct mpl_shape shape);
+struct mpl_tensor *mpl_op_unsqueeze(struct mpl_tape *tape, struct mpl_tensor *a, int at);
+/** a[..., from : from + len]; its backward fills a tensor of a's shape. */
+struct mpl_tensor *mpl_op_slice_last(struct mpl_tape *tape, struct mpl_tensor *a,
+                                     struct mpl_dim len);
+struct mpl_tensor *mpl_op_contiguous(struct mpl_tape *tape, struct mpl_tensor *a);
+/** cat((a, b), dim): a contiguous copy; backward gives views. */
+struct mpl_tensor *mpl_op_cat(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b,
+                              int dim);
+
+/* ---- products -------------------------------------------------------------------------------- */
+/** a [.., k] times weight [n, k] transposed, plus bias [n] (or NULL); under autocast in its dtype.
+ */
+struct mpl_tensor *mpl_op_linear(struct mpl_tape *tape, struct mpl_tensor *a,
+                                 struct mpl_tensor *weight, struct mpl_tensor *bias);
+/** Batched product of [b, h, m, k] and [b, h, k, n]. */
+struct mpl_tensor *mpl_op_matmul(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
+
+/* ---- embedding, attention, loss -------------------------------------------------------------- */
+/** weight [v, h], ids [b, s]: [b, s, h]. */
+struct mpl_tensor *mpl_op_embedding(struct mpl_tape *tape, struct mpl_tensor *weight,
+                                    struct mpl_tensor *ids);
+
+/** scaled_dot_product_attention. q [b, H, s, d], k and v [b, Hk, s, d], mask [b, 1, s, s] or NULL;
+ * the kernel is the one that CUDA would take. Result [b, H, s, d]. */
+struct mpl_tensor *mpl_op_sdpa(struct mpl_tape *tape, struct mpl_tensor *q, struct mpl_tensor *k,
+                               struct mpl_tensor *v, struct mpl_tensor *mask, bool is_causal);
+
+/** cross_entropy of logits [n, v] and int64 targets [n], mean: a scalar. */
+struct mpl_tensor *mpl_op_cross_entropy(struct mpl_tape *tape, struct mpl_tensor *logits,
+                                        struct mpl_tensor *targets);
+
+/** The cuBLAS workspace of the running thread, taken at its first product and kept. */
+void mpl_cublas_workspace(struct mpl_tape *tape);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* Reductions over the last dimension: mean, softmax. */
+#include <string.h>
+
+#include "op/rule.h"
+#include "op/scratch_book.h"
+
+/* grad.expand(sizes) / n */
+static void mean_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                          struct mpl_tensor **in)
+{
+    struct mpl_shape shape = {.ndim = node->edges[0].ndim};
+
+    memcpy(shape.dim, node->edges[0].dim, sizeof(shape.dim));
+    in[0] = mpl_hold(mpl_empty(tape, "div.Scalar", (enum mpl_dtype)out[0]->dtype, &shape));
+}
+
+struct mpl_tensor *mpl_op_mean_last(struct mpl_tape *tape, struct mpl_tensor *a)
+{
+    struct mpl_node *node = mpl_node_new(tape, "MeanBackward1", mean_backward, &a, 1, 1, 0);
+    struct mpl_shape shape = a->shape;
+    struct mpl_tensor *out;
+
+    if (a->is_void)
+        return a;
+    shape.dim[shape.ndim - 1] = mpl_dim(1);
+    out = mpl_empty(tape, "mean.dim", (enum mpl_dtype)a->dtype, &shape);
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, a);
+    return out;
+}
+
+static void softmax_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                             struct mpl_tensor **in)
+{
+    struct mpl_tensor *result = mpl_saved(tape, node, 0);
+
+    in[0] = mpl_hold(mpl_empty_like(tape, "_softmax_backward_data.default",
+                                    (enum mpl_dtype)result->dtype, out[0], NULL));
+    mpl_book_softmax_backward(tape, result);
+}
+
+void mpl_book_softmax_backward(struct mpl_tape *tape, const struct mpl_tensor *result)
+{
+    if (!tape->has_kernel_scratch || result->is_void)
+        return;
+    mpl_drop(tape, mpl_book_buffer(tape, "_softmax_backward_data.default",
+                                   mpl_scratch_softmax_backward(mpl_numel(result),
+                                                                (enum mpl_dtype)result->dtype),
+                                   MPL_QUADRATIC));
+}
+
+/* ---- sums of the engine -----------------------------------------------------------------------
+ */
+
+/* How many leading dimensions are summed to one, or 0 when the sum is of another kind. */
+static int leading_sums(const struct mpl_tensor *grad, const struct mpl_shape *kept)
+{
+    int leading = 0;
+
+    while (leading < kept->ndim && kept->dim[leading].n == 1)
+        leading++;
+    for (int i = leading; i < kept->ndim; i++)
+        if (kept->dim[i].n != grad->shape.dim[i].n)
+            return 0;
+    return leading;
+}
+
+struct mpl_tensor *mpl_sum_to(struct mpl_tape *tape, struct mpl_tensor *grad,
+                              const struct mpl_shape *kept)
+{
+    const enum mpl_dtype dtype = (enum mpl_dtype)grad->dtype;
+    struct mpl_tensor *sum = mpl_hold(mpl_empty(tape, "sum.dim_IntList", dtype, kept));
+    const struct mpl_book book = {.op = "sum.dim_IntList"};
+    const struct mpl_scratch_card card = mpl_book_card(tape);
+    const int leading = grad->is_void ? 0 : leading_sums(grad, kept);
+    struct mpl_scratch list;
+    int64_t columns = 1;
+
+    if (!tape->has_kernel_scratch || !leading)
+        return sum;
+    for (int i = leading; i < kept->ndim; i++)
+        columns *= kept->dim[i].n;
+    mpl_scratch_reduce_rows(&card, dtype, dtype, mpl_numel(grad) / columns, columns, &list);
+    mpl_book_run(tape, &list, &book);
+    return sum;
+}
+
+struct mpl_tensor *mpl_op_softmax(struct mpl_tape *tape, struct mpl_tensor *a, enum mpl_dtype dtype)
+{
+    struct mpl_tensor *wide = mpl_op_to(tape, a, dtype), *out;
+    struct mpl_node *node =
+        mpl_node_new(tape, "SoftmaxBackward0", softmax_backward, &wide, 1, 1, 1);
+
+    out = mpl_empty_like(tape, "_softmax.default", dtype, wide, NULL);
+    mpl_save_output(tape, node, out);
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, wide);
+    return out;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* What operator files share when they write rules. */
+#ifndef MPL_OP_RULE_H
+#define MPL_OP_RULE_H
+
+#include "op/op.h"
+
+/** A held result of a pointwise kernel inside a backward rule: shape and layout of a (and b). */
+static inline struct mpl_tensor *mpl_rule_like(struct mpl_tape *tape, const char *op,
+                                               const struct mpl_tensor *a,
+                                               const struct mpl_tensor *b)
+{
+    enum mpl_dtype dtype = (enum mpl_dtype)a->dtype;
+
+    if (b && mpl_dtype_size((enum mpl_dtype)b->dtype) > mpl_dtype_size(dtype))
+        dtype = (enum mpl_dtype)b->dtype;
+    return mpl_hold(mpl_empty_like(tape, op, dtype, a, b));
+}
+
+/** The saved tensor number i of a node, brought back if it was forgotten. */
+static inline struct mpl_tensor *mpl_saved(struct mpl_tape *tape, struct mpl_node *node, int i)
+{
+    return mpl_unpack(tape, &node->saved[i]);
+}
+
+/** A held view of the same storage with another shape; strides are made contiguous. */
+struct mpl_tensor *mpl_rule_view(struct mpl_tape *tape, const struct mpl_tensor *a,
+                                 const struct mpl_shape *shape);
+
+/** grad.reshape(shape) inside a backward rule: held; a copy where strides demand it. */
+struct mpl_tensor *mpl_rule_reshape(struct mpl_tape *tape, struct mpl_tensor *grad,
+                                    const struct mpl_shape *shape);
+
+/** What _softmax_backward_data keeps while it runs, right after its result was made. */
+void mpl_book_softmax_backward(struct mpl_tape *tape, const struct mpl_tensor *result);
+
+#endif
