@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* Model families. Adding one is a file with a struct mpl_arch and its line in arch_list.c. */
+#ifndef MPL_ARCH_ARCH_H
+#define MPL_ARCH_ARCH_H
+
+#include "step/network.h"
+
+struct mpl_arch {
+    const char *model_type; /* as in config.json */
+    /** Describes parameters and modules, sets forward. */
+    enum memplan_status (*build)(struct mpl_network *network, struct memplan_error *err);
+};
+
+extern const struct mpl_arch mpl_arch_llama;
+extern const struct mpl_arch mpl_arch_eagle3;
+
+/** The family of that name, or NULL. */
+const struct mpl_arch *mpl_arch_find(const char *model_type);
+
+/** The i-th family's name; NULL past the last one. */
+const char *mpl_arch_name(size_t i);
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The EAGLE-3 drafter as the speculators library trains it: parameters, modules, batch, loop.
+ *
+ * source: speculators/models/eagle3/core.py, train/trainer.py, train/utils.py
+ * (apply_fully_sharded), releases 0.3.0 and 0.4.0.1 and commit 661d3ed3
+ */
+#include "arch/eagle3.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "arch/arch.h"
+#include "base/fail.h"
+#include "parallel/fsdp2.h"
+
+/* ---- description ------------------------------------------------------------------------------
+ */
+
+static bool is_at_least(const struct mpl_version *v, unsigned major, unsigned minor)
+{
+    return v->major != major ? v->major > major : v->minor >= minor;
+}
+
+static uint32_t add(struct mpl_network *network, const char *name, int64_t rows, int64_t cols,
+                    bool is_trained)
+{
+    const uint32_t i = mpl_network_add(
+        network, name, cols ? mpl_shape2(mpl_dim(rows), mpl_dim(cols)) : mpl_shape1(mpl_dim(rows)));
+
+    if (i != UINT32_MAX)
+        network->parameters[i].is_trainable = is_trained;
+    return i;
+}
+
+static void add_layer(struct mpl_network *network, struct mpl_eagle3 *e)
+{
+    const struct mpl_eagle3_sizes *s = &e->sizes;
+    const struct {
+        const char *name;
+        int64_t rows, cols;
+    } weights[MPL_EAGLE3_WEIGHTS] = {
+        [MPL_EAGLE3_Q] = {"self_attn.q_proj", s->attention, 2 * s->hidden},
+        [MPL_EAGLE3_K] = {"self_attn.k_proj", s->kv, 2 * s->hidden},
+        [MPL_EAGLE3_V] = {"self_attn.v_proj", s->kv, 2 * s->hidden},
+        [MPL_EAGLE3_O] = {"self_attn.o_proj", s->hidden, s->attention},
+        [MPL_EAGLE3_GATE] = {"mlp.gate_proj", s->inner, s->hidden},
+        [MPL_EAGLE3_UP] = {"mlp.up_proj", s->inner, s->hidden},
+        [MPL_EAGLE3_DOWN] = {"mlp.down_proj", s->hidden, s->inner},
+        [MPL_EAGLE3_INPUT_NORM] = {"input_layernorm", s->hidden, 0},
+        [MPL_EAGLE3_POST_NORM] = {"post_attention_layernorm", s->hidden, 0},
+        [MPL_EAGLE3_HIDDEN_NORM] = {"hidden_norm", s->hidden, 0},
+    };
+    struct mpl_module *layer = &network->modules[1];
+    char path[96];
+
+    layer->first_parameter = network->parameter_count;
+    for (int i = 0; i < MPL_EAGLE3_WEIGHTS; i++) {
+        snprintf(path, sizeof(path), "layers.0.%s.weight", weights[i].name);
+        e->layer[i] = add(network, path, weights[i].rows, weights[i].cols, true);
+    }
+    layer->name = "layer";
+    layer->kind = MPL_MODULE_LAYER;
+    layer->parameter_count = MPL_EAGLE3_WEIGHTS;
+    layer->forward = e->code->layer;
+    layer->context = e;
+    layer->kwargs[0] = &e->cos;
+    layer->kwargs[1] = &e->sin;
+}
+
+static void describe(struct mpl_network *network, struct mpl_eagle3 *e)
+{
+    const struct mpl_eagle3_sizes *s = &e->sizes;
+
+    network->modules[0].name = "root";
+    e->selectors[0] = mpl_network_add_buffer(network, "d2t", mpl_shape1(mpl_dim(s->draft_vocab)));
+    e->selectors[1] = mpl_network_add_buffer(network, "t2d", mpl_shape1(mpl_dim(s->vocab)));
+    network->parameters[e->selectors[0]].dtype = MPL_INT64;
+    network->parameters[e->selectors[1]].dtype = MPL_BOOL;
+    e->fc = add(network, "fc.weight", s->hidden, 3 * s->hidden, true);
+    add_layer(network, e);
+    e->norm = add(network, "norm.weight", s->hidden, 0, true);
+    e->inverse_frequency = mpl_network_add_buffer(network, "rotary_emb.inv_freq",
+                                                  mpl_shape1(mpl_dim(s->head_dim / 2)));
+    e->embed = add(network, "embed_tokens.weight", s->vocab, s->hidden, false);
+    e->head = add(network, "lm_head.weight", s->draft_vocab, s->hidden, true);
+    e->verifier_head = add(network, "verifier_lm_head.weight", s->draft_vocab, s->hidden, false);
+    if (s->has_verifier_norm)
+        e->verifier_norm = add(network, "verifier_norm.weight", s->hidden, 0, false);
+}
+
+/* The formats that the layer and the rest compute in. */
+static void set_formats(const struct mpl_plan *plan, struct mpl_eagle3_sizes *s)
+{
+    const struct mpl_fsdp2_options options = mpl_fsdp2_options_of(plan);
+
+    s->layer_dtype = s->root_dtype = plan->training.parameter_dtype;
+    if (plan->parallelism.strategy != MPL_STRATEGY_FSDP2)
+        return;
+    if (options.group.param_dtype != MPL_DTYPE_NONE)
+        s->layer_dtype = options.group.param_dtype;
+    if (options.root.param_dtype != MPL_DTYPE_NONE)
+        s->root_dtype = options.root.param_dtype;
+}
+
+/* What Inductor knows of the device: threads of a multiprocessor by compute capability (CUDA C
+ * programming guide, technical specifications); before 2.10 it takes 2048 for all. */
+static int64_t believed_threads(const struct mpl_plan *plan)
+{
+    const int cc = (int)(plan->device.compute_capability * 10 + 0.5);
+
+    if (!is_at_least(&plan->pytorch, 2, 10))
+        return 2048;
+    if (cc >= 70 && cc < 80)
+        return cc == 75 ? 1024 : 2048;
+    return (cc >= 81 && cc < 90) || cc >= 120 ? 1536 : 2048;
+}
+
+static void set_sizes(const struct mpl_plan *plan, struct mpl_eagle3_sizes *s)
+{
+    const struct mpl_model *m = &plan->model;
+    const double cc = plan->device.compute_capability;
+
+    *s = (struct mpl_eagle3_sizes){
+        .tokens = {plan->training.sequence_length * plan->training.micro_batch_size, 1},
+        .hidden = m->hidden_size,
+        .inner = m->intermediate_size,
+        .heads = m->num_attention_heads,
+        .head_dim = m->head_dim,
+        .attention = m->num_attention_heads * m->head_dim,
+        .kv = m->num_key_value_heads * m->head_dim,
+        .draft_vocab = m->draft_vocab_size,
+        .vocab = m->vocab_size,
+        .steps = plan->training.ttt_steps,
+        .has_verifier_norm = !strncmp(plan->framework_version, "0.4", 3),
+        .has_mixed_order = is_at_least(&plan->pytorch, 2, 10),
+        .results_are_free = !is_at_least(&plan->pytorch, 2, 11),
+        .multiprocessors = plan->device.multiprocessors > 0 ? plan->device.multiprocessors : 108,
+        .threads = believed_threads(plan),
+        .inner_split = cc >= 10 && is_at_least(&plan->pytorch, 2, 11) ? 524288 : 8192,
+    };
+    s->is_broken = s->has_verifier_norm && is_at_least(&plan->pytorch, 2, 10);
+    s->is_eager = plan->training.compile != MPL_COMPILE_INDUCTOR;
+    set_formats(plan, s);
+}
+
+static enum memplan_status check(const struct mpl_network *network,
+                                 const struct mpl_eagle3_sizes *s, struct memplan_error *err)
+{
+    const struct mpl_plan *plan = network->plan;
+    const bool is_cast = plan->parallelism.strategy == MPL_STRATEGY_FSDP2 &&
+                         mpl_fsdp2_options_of(plan).root.param_dtype != MPL_DTYPE_NONE;
+
+    if (plan->model.num_hidden_layers > 1)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/model/num_hidden_layers",
+                        "model.num_hidden_layers: found %lld, expected 1: a drafter of several "
+                        "layers is not modelled",
+                        (long long)plan->model.num_hidden_layers);
+    if (!plan->model.norm_before_residual)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/model/norm_before_residual",
+                        "model.norm_before_residual: found false, expected true: the other order "
+                        "is not modelled");
+    if (plan->training.batch_dtype != s->root_dtype && !is_cast)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/batch_dtype",
+                        "training.batch_dtype: found %s, expected %s: nothing casts the batch",
+                        mpl_dtype_name(plan->training.batch_dtype), mpl_dtype_name(s->root_dtype));
+    /* The masks of later steps are put together from whole blocks, and flex_attention refuses a
+     * mask that is longer than its input (torch/nn/attention/flex_attention.py). */
+    if (s->steps > 1 && s->tokens.n % MPL_EAGLE3_BLOCK)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/sequence_length",
+                        "training.sequence_length: found %lld tokens, expected a multiple of %d: "
+                        "flex_attention refuses the masks of later steps",
+                        (long long)s->tokens.n, MPL_EAGLE3_BLOCK);
+    return MEMPLAN_OK;
+}
+
+/* ---- memory before the first step -------------------------------------------------------------
+ */
+
+static struct mpl_tensor *take(struct mpl_tape *tape, const struct mpl_network *network, uint32_t i)
+{
+    const struct mpl_parameter *p = &network->parameters[i];
+
+    return mpl_hold(mpl_empty(tape, "empty.memory_format", p->dtype, &p->shape));
+}
+
+/* Whole parameters are on the device before they are sharded; the verifier's head is read in full,
+ * [vocab, hidden] float32, and cut to the draft vocabulary. */
+static void load_verifier(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl_tensor **head_out,
+                          struct mpl_tensor **verifier_head_out)
+{
+    const struct mpl_network *network = e->network;
+    struct mpl_tensor *whole = take(tape, network, e->embed);
+    struct mpl_tensor *cut = take(tape, network, e->head);
+
+    mpl_drop(tape, whole);
+    *head_out = take(tape, network, e->head);
+    *verifier_head_out = take(tape, network, e->verifier_head);
+    mpl_drop(tape, cut);
+}
+
+static void give_memory(struct mpl_tape *tape, struct mpl_network *network, uint32_t first,
+                        uint32_t count)
+{
+    for (uint32_t i = first; i < first + count; i++)
+        mpl_network_materialize_one(tape, network, i);
+}
+
+static void materialize(struct mpl_tape *tape, struct mpl_network *network)
+{
+    struct mpl_eagle3 *e = network->family;
+    const struct mpl_module *layer = &network->modules[1];
+    const uint32_t after = layer->first_parameter + layer->parameter_count;
+    struct mpl_tensor *whole[6] = {NULL};
+
+    if (!network->sharding) {
+        mpl_network_materialize(tape, network);
+        return;
+    }
+    give_memory(tape, network, e->selectors[0], 2);
+    load_verifier(tape, e, &whole[0], &whole[1]);
+    whole[2] = take(tape, network, e->fc);
+    whole[3] = take(tape, network, e->norm);
+    whole[4] = take(tape, network, e->embed);
+    if (e->sizes.has_verifier_norm)
+        whole[5] = take(tape, network, e->verifier_norm);
+    give_memory(tape, network, e->inverse_frequency, 1);
+    give_memory(tape, network, e->fc, 1);
+    give_memory(tape, network, e->norm, 1);
+    give_memory(tape, network, e->embed, network->parameter_count - e->embed);
+    for (int i = 0; i < 6; i++)
+        mpl_drop(tape, whole[i]);
+    give_memory(tape, network, layer->first_parameter, after - layer->first_parameter);
+}
+
+/* ---- loop -------------------------------------------------------------------------------------
+ */
+
+void mpl_eagle3_return(struct mpl_eagle3 *e, struct mpl_tensor *tensor)
+{
+    if (e->output_count < e->output_cap)
+        e->outputs[e->output_count++] = tensor;
+}
+
+void mpl_eagle3_leave(struct mpl_eagle3 *e, struct mpl_tensor *tensor)
+{
+    const bool has_garbage = !e->sizes.is_eager && is_at_least(&e->network->plan->pytorch, 2, 11);
+
+    if (e->is_first && has_garbage && tensor && !tensor->is_void &&
+        e->garbage_count < MPL_EAGLE3_GARBAGE)
+        e->garbage[e->garbage_count++] = mpl_hold(tensor);
+}
+
+static struct mpl_tensor *input(struct mpl_tape *tape, enum mpl_dtype dtype, struct mpl_shape shape)
+{
+    return mpl_hold(mpl_empty(tape, "empty.memory_format", dtype, &shape));
+}
+
+static void drop_batch(struct mpl_tape *tape, struct mpl_eagle3_batch *b)
+{
+    mpl_drop(tape, b->input_ids);
+    mpl_drop(tape, b->hidden_states);
+    mpl_drop(tape, b->last_hidden_states);
+    mpl_drop(tape, b->loss_mask);
+    mpl_drop(tape, b->lengths);
+    mpl_drop(tape, b->position_ids);
+}
+
+/* Python's full collection, when it runs after each step, takes what compiling left. */
+static void collect_garbage(struct mpl_tape *tape, struct mpl_eagle3 *e)
+{
+    if (e->network->plan->training.python_gc != MPL_GC_EACH_STEP)
+        return;
+    for (int i = 0; i < e->garbage_count; i++)
+        mpl_drop(tape, e->garbage[i]);
+    e->garbage_count = 0;
+}
+
+/* The batch of the step before is alive while the next one is made. */
+static void make_batch(struct mpl_tape *tape, struct mpl_network *network)
+{
+    struct mpl_eagle3 *e = network->family;
+    const struct mpl_training *t = &network->plan->training;
+    const struct mpl_dim n = e->sizes.tokens;
+    const int64_t h = e->sizes.hidden;
+    struct mpl_eagle3_batch batch;
+
+    e->is_first = !e->batch.input_ids;
+    collect_garbage(tape, e);
+    tape->category = MPL_CATEGORY_INPUTS;
+    batch.input_ids = input(tape, MPL_INT64, mpl_shape1(n));
+    batch.hidden_states = input(tape, t->batch_dtype, mpl_eagle3_shape(e, 3 * h));
+    batch.last_hidden_states = input(tape, t->batch_dtype, mpl_eagle3_shape(e, h));
+    batch.loss_mask = input(tape, MPL_BOOL, mpl_shape1(n));
+    batch.lengths = input(tape, MPL_INT64, mpl_shape1(mpl_dim(t->documents)));
+    batch.position_ids = input(tape, MPL_INT64, mpl_shape1(n));
+    tape->category = MPL_CATEGORY_TEMPORARY;
+    drop_batch(tape, &e->batch);
+    e->batch = batch;
+}
+
+/* A name of the call's arguments in the root's format, for the time of the call. */
+static struct mpl_tensor *cast_argument(struct mpl_tape *tape, const struct mpl_network *network,
+                                        struct mpl_tensor *argument)
+{
+    const struct mpl_module *root = &network->modules[0];
+
+    argument = mpl_hold(argument);
+    return root->hooks ? root->hooks->cast_input(tape, root->wrapper, argument) : argument;
+}
+
+/* _draft_tokens, loss, metrics = model(**batch): the names of the step before end only now. */
+static struct mpl_tensor *forward(struct mpl_tape *tape, struct mpl_network *network)
+{
+    struct mpl_eagle3 *e = network->family;
+    const struct mpl_eagle3_batch whole = e->batch;
+    const struct mpl_batch none = {NULL, NULL, NULL};
+    struct mpl_tensor *loss, *logits, **swap;
+
+    e->batch.hidden_states = cast_argument(tape, network, whole.hidden_states);
+    e->batch.last_hidden_states = cast_argument(tape, network, whole.last_hidden_states);
+    loss = mpl_hold(mpl_network_call(tape, network, &none, &logits));
+    mpl_drop(tape, e->batch.hidden_states);
+    mpl_drop(tape, e->batch.last_hidden_states);
+    e->batch = whole;
+    for (uint32_t i = 0; i < e->old_output_count; i++)
+        mpl_drop(tape, e->old_outputs[i]);
+    mpl_eagle3_return(e, loss);
+    swap = e->old_outputs;
+    e->old_outputs = e->outputs;
+    e->old_output_count = e->output_count;
+    e->outputs = swap;
+    e->output_count = 0;
+    return loss;
+}
+
+static const struct mpl_loop loop = {materialize, make_batch, forward};
+
+static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
+{
+    struct mpl_eagle3 *e = mpl_arena_zalloc(network->arena, sizeof(*e));
+    enum memplan_status status;
+
+    network->parameter_cap = 20;
+    network->parameters =
+        mpl_arena_zalloc(network->arena, network->parameter_cap * sizeof(*network->parameters));
+    network->module_count = 2;
+    network->modules =
+        mpl_arena_zalloc(network->arena, network->module_count * sizeof(*network->modules));
+    if (!e || !network->parameters || !network->modules)
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while building the model");
+    e->network = network;
+    set_sizes(network->plan, &e->sizes);
+    e->code = e->sizes.is_eager ? &mpl_eagle3_eager_code : &mpl_eagle3_compiled_code;
+    if ((status = check(network, &e->sizes, err)))
+        return status;
+    e->output_cap = (uint32_t)(4 * e->sizes.steps + 2);
+    e->outputs = mpl_arena_zalloc(network->arena, e->output_cap * sizeof(*e->outputs));
+    e->old_outputs = mpl_arena_zalloc(network->arena, e->output_cap * sizeof(*e->outputs));
+    if (!e->outputs || !e->old_outputs)
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while building the model");
+    describe(network, e);
+    network->family = e;
+    network->forward = mpl_eagle3_forward;
+    network->loop = &loop;
+    return MEMPLAN_OK;
+}
+
+const struct mpl_arch mpl_arch_eagle3 = {"eagle3", build};

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Block masks of the drafter's flex_attention, as the compiled functions make them.
+ *
+ * B blocks of 128 tokens. The first step's mask is causal inside documents; each later step adds
+ * one diagonal of blocks to the lists, so that step t has lists of B * t key blocks.
+ *
+ * source: speculators/models/eagle3/attention.py (create_combined_mask_mod, extend_mask_for_draft_
+ * tokens), torch/nn/attention/flex_attention.py (create_block_mask, _ordered_to_dense, BlockMask)
+ */
+#include "arch/eagle3.h"
+
+static struct mpl_dim blocks_of(const struct mpl_eagle3 *e)
+{
+    const struct mpl_dim n = e->sizes.tokens;
+
+    return (struct mpl_dim){(n.n + MPL_EAGLE3_BLOCK - 1) / MPL_EAGLE3_BLOCK, n.degree};
+}
+
+/* Held, [rows, cols]. */
+static struct mpl_tensor *make(struct mpl_tape *tape, enum mpl_dtype dtype, struct mpl_dim rows,
+                               struct mpl_dim cols)
+{
+    const struct mpl_shape shape = mpl_shape2(rows, cols);
+
+    return mpl_hold(mpl_empty(tape, "empty_strided_cuda", dtype, &shape));
+}
+
+static struct mpl_dim times(struct mpl_dim a, int64_t b)
+{
+    return (struct mpl_dim){a.n * b, a.degree};
+}
+
+static struct mpl_dim plus_one(struct mpl_dim a)
+{
+    return (struct mpl_dim){a.n + 1, a.degree};
+}
+
+/* torch.sort of int32 [rows, cols]: values go, int64 indices stay; held. */
+static struct mpl_tensor *sort(struct mpl_tape *tape, struct mpl_dim rows, struct mpl_dim cols)
+{
+    struct mpl_tensor *values = make(tape, MPL_INT32, rows, cols);
+    struct mpl_tensor *indices = make(tape, MPL_INT64, rows, cols);
+
+    mpl_drop(tape, values);
+    return indices;
+}
+
+/* Numbers [b] and lists [b, b] of blocks, from a dense matrix. */
+static void ordered(struct mpl_tape *tape, struct mpl_dim b, struct mpl_tensor **numbers_out,
+                    struct mpl_tensor **lists_out)
+{
+    struct mpl_tensor *indices = sort(tape, b, b);
+
+    *numbers_out = make(tape, MPL_INT32, mpl_dim(1), b);
+    *lists_out = make(tape, MPL_INT32, b, b);
+    mpl_drop(tape, indices);
+}
+
+static void document_ids(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl_tensor **ids_out)
+{
+    const struct mpl_dim one = mpl_dim(1), n = e->sizes.tokens;
+    const int64_t documents = e->network->plan->training.documents;
+    struct mpl_tensor *range = make(tape, MPL_INT64, one, mpl_dim(documents)), *repeated;
+
+    repeated = make(tape, MPL_INT64, one, n);
+    mpl_drop(tape, range);
+    *ids_out = make(tape, MPL_INT64, one, n);
+    mpl_drop(tape, repeated);
+}
+
+void mpl_eagle3_mask_make(struct mpl_tape *tape, struct mpl_eagle3 *e)
+{
+    const struct mpl_dim b = blocks_of(e), one = mpl_dim(1);
+    struct mpl_tensor *ids, *dense_partial, *dense_full, *partial, *full, *number, *list, *q_number,
+        *full_number, *full_list, *full_q_number;
+
+    document_ids(tape, e, &ids);
+    dense_partial = make(tape, MPL_INT32, b, plus_one(b));
+    dense_full = make(tape, MPL_INT32, b, plus_one(b));
+    partial = make(tape, MPL_INT32, b, b);
+    full = make(tape, MPL_INT32, b, b);
+    ordered(tape, b, &number, &list);
+    q_number = make(tape, MPL_INT32, one, b);
+    mpl_drop(tape, dense_partial);
+    mpl_drop(tape, sort(tape, b, b));
+    ordered(tape, b, &full_number, &full_list);
+    full_q_number = make(tape, MPL_INT32, one, b);
+    mpl_drop(tape, dense_full);
+    mpl_drop(tape, sort(tape, b, b));
+    e->mask = (struct mpl_eagle3_mask){
+        {number, ids, full_number, full_list, q_number, partial, full_q_number, full, list}, 9};
+}
+
+/* One step of _ordered_to_dense for lists [b, length]: numbers of the transposed lists. is_static:
+ * the first compiled form, which reuses one dense buffer for both lists. */
+static void extend(struct mpl_tape *tape, struct mpl_dim b, struct mpl_dim length, bool is_static,
+                   struct mpl_eagle3_mask *mask)
+{
+    const struct mpl_dim one = mpl_dim(1);
+    struct mpl_tensor *dense, *values, *indices, *first, *second, *third, *copy, *second_copy, *q,
+        *q2;
+
+    first = make(tape, MPL_INT32, b, length);
+    second = make(tape, MPL_INT32, one, b);
+    dense = make(tape, MPL_INT32, b, plus_one(length));
+    copy = make(tape, MPL_INT32, b, length);
+    if (!is_static)
+        mpl_drop(tape, dense);
+    q = make(tape, MPL_INT32, one, length);
+    values = make(tape, MPL_INT32, b, length);
+    indices = make(tape, MPL_INT64, b, length);
+    mpl_drop(tape, values);
+    mpl_drop(tape, indices);
+    if (!is_static)
+        dense = make(tape, MPL_INT32, b, plus_one(length));
+    third = make(tape, MPL_INT32, b, length);
+    second_copy = make(tape, MPL_INT32, b, length);
+    if (!is_static)
+        mpl_drop(tape, dense);
+    q2 = make(tape, MPL_INT32, one, length);
+    if (is_static)
+        mpl_drop(tape, dense);
+    values = make(tape, MPL_INT32, b, length);
+    indices = make(tape, MPL_INT64, b, length);
+    mpl_drop(tape, values);
+    mpl_drop(tape, indices);
+    *mask = (struct mpl_eagle3_mask){{first, second, third, q, copy, q2, second_copy}, 7};
+}
+
+void mpl_eagle3_mask_extend(struct mpl_tape *tape, struct mpl_eagle3 *e)
+{
+    const struct mpl_dim b = blocks_of(e);
+    const bool is_static = e->ttt_step == 1 && (e->is_first || e->sizes.steps == 1);
+    struct mpl_eagle3_mask extended;
+
+    extend(tape, b, times(b, e->ttt_step + 1), is_static, &extended);
+    mpl_eagle3_mask_drop(tape, &e->mask);
+    e->mask = extended;
+}
+
+void mpl_eagle3_mask_drop(struct mpl_tape *tape, struct mpl_eagle3_mask *mask)
+{
+    for (int i = 0; i < mask->count; i++)
+        mpl_drop(tape, mask->tensors[i]);
+    *mask = (struct mpl_eagle3_mask){0};
+}

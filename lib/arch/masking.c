@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What transformers' decoders share before the first layer: positions, masks, rotary tables.
+ *
+ * source: transformers/masking_utils.py (create_causal_mask, find_packed_sequence_indices,
+ * sdpa_mask, eager_mask), modeling_rope_utils.py; release 5.24.0
+ */
+#include "arch/masking.h"
+
+#include "op/op.h"
+
+static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
+                               struct mpl_shape shape)
+{
+    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
+}
+
+static const struct mpl_shape scalar = {0};
+
+struct mpl_tensor *mpl_position_ids(struct mpl_tape *tape, const struct mpl_tensor *input_ids)
+{
+    struct mpl_shape shape;
+
+    if (input_ids->is_void)
+        return tape->void_tensor;
+    shape = mpl_shape1(input_ids->shape.dim[1]);
+    return mpl_op_map(tape, "add.Tensor", MPL_INT64,
+                      mpl_empty(tape, "arange.default", MPL_INT64, &shape), NULL);
+}
+
+/* Looks for packed sequences in positions [b, s]; finds none. */
+static void look_for_packing(struct mpl_tape *tape, struct mpl_dim b, struct mpl_dim s)
+{
+    struct mpl_dim longer = {s.n + 1, s.degree};
+    struct mpl_tensor *first = made(tape, "sub.Tensor", MPL_INT64, mpl_shape2(b, mpl_dim(1)));
+    struct mpl_tensor *joined = made(tape, "cat.default", MPL_INT64, mpl_shape2(b, longer));
+    struct mpl_tensor *steps = made(tape, "sub.Tensor", MPL_INT64, mpl_shape2(b, s)), *jumps,
+                      *groups, *last, *all;
+
+    mpl_drop(tape, joined);
+    jumps = made(tape, "ne.Scalar", MPL_BOOL, mpl_shape2(b, s));
+    groups = made(tape, "cumsum.default", MPL_INT64, mpl_shape2(b, s));
+    mpl_drop(tape, jumps);
+    last = made(tape, "eq.Scalar", MPL_BOOL, mpl_shape1(b));
+    all = made(tape, "all.default", MPL_BOOL, scalar);
+    mpl_drop(tape, last);
+    mpl_drop(tape, all);
+    mpl_drop(tape, first);
+    mpl_drop(tape, steps);
+    mpl_drop(tape, groups);
+}
+
+static struct mpl_tensor *positions(struct mpl_tape *tape, struct mpl_dim s)
+{
+    struct mpl_tensor *range = made(tape, "arange.default", MPL_INT64, mpl_shape1(s));
+    struct mpl_tensor *shifted = made(tape, "add.Tensor", MPL_INT64, mpl_shape1(s));
+
+    mpl_drop(tape, range);
+    return shifted;
+}
+
+/* The bool triangle [1, 1, s, s], and with padding [b, 1, s, s]. */
+static struct mpl_tensor *bool_mask(struct mpl_tape *tape, struct mpl_dim b, struct mpl_dim s,
+                                    bool is_padded)
+{
+    const struct mpl_dim one = mpl_dim(1);
+    struct mpl_tensor *rows = made(tape, "arange.default", MPL_INT64, mpl_shape1(b));
+    struct mpl_tensor *heads = made(tape, "arange.default", MPL_INT64, mpl_shape1(one));
+    struct mpl_tensor *q = positions(tape, s), *k = positions(tape, s), *ones = NULL, *mask;
+    struct mpl_shape triangle = mpl_shape4(one, one, s, s);
+
+    if (is_padded)
+        ones = made(tape, "new_ones.default", MPL_BOOL, scalar);
+    mask = made(tape, "le.Tensor", MPL_BOOL, triangle);
+    if (is_padded) {
+        struct mpl_tensor *kept;
+
+        mpl_rebind(tape, &mask, mpl_empty(tape, "bitwise_and.Tensor", MPL_BOOL, &triangle));
+        mpl_drop(tape, ones);
+        kept = made(tape, "index.Tensor", MPL_BOOL, mpl_shape4(b, one, one, s));
+        triangle.dim[0] = b;
+        mpl_rebind(tape, &mask, mpl_empty(tape, "bitwise_and.Tensor", MPL_BOOL, &triangle));
+        mpl_drop(tape, kept);
+    }
+    mpl_drop(tape, rows);
+    mpl_drop(tape, heads);
+    mpl_drop(tape, q);
+    mpl_drop(tape, k);
+    return mask;
+}
+
+/* Reads whether every token counts: two sums that come back to the host. */
+static void look_for_padding(struct mpl_tape *tape)
+{
+    for (int i = 0; i < 2; i++) {
+        struct mpl_tensor *sum = made(tape, "sum.default", MPL_INT64, scalar);
+        struct mpl_tensor *same = made(tape, "eq.Scalar", MPL_BOOL, scalar);
+
+        mpl_drop(tape, sum);
+        mpl_drop(tape, same);
+    }
+}
+
+struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                const struct mpl_tensor *embeds, struct mpl_tensor *padding_mask)
+{
+    const bool is_eager = plan->training.attention == MPL_ATTENTION_EAGER;
+    const enum mpl_dtype dtype = (enum mpl_dtype)embeds->dtype;
+    const struct mpl_dim b = embeds->shape.dim[0], s = embeds->shape.dim[1];
+    struct mpl_tensor *padding = NULL, *allowed, *zero, *low, *numbers;
+
+    if (embeds->is_void) /* eager attention adds its mask, whatever it is */
+        return (struct mpl_mask){is_eager ? mpl_hold(tape->void_tensor) : NULL, true};
+    if (padding_mask)
+        padding = made(tape, "_to_copy.default", MPL_BOOL, padding_mask->shape);
+    else if (plan->training.packing_check)
+        look_for_packing(tape, b, s);
+    if (!is_eager && !padding_mask)
+        return (struct mpl_mask){NULL, true};
+    if (!is_eager)
+        look_for_padding(tape);
+    allowed = bool_mask(tape, b, s, padding_mask != NULL);
+    if (!is_eager) {
+        mpl_drop(tape, padding);
+        return (struct mpl_mask){allowed, false};
+    }
+    zero = made(tape, "zeros.default", dtype, scalar);
+    low = made(tape, "scalar_tensor.default", dtype, scalar);
+    numbers = made(tape, "where.self", dtype, mpl_shape4(b, mpl_dim(1), s, s));
+    mpl_drop(tape, low);
+    mpl_drop(tape, zero);
+    mpl_drop(tape, allowed);
+    mpl_drop(tape, padding);
+    return (struct mpl_mask){numbers, false};
+}
+
+/* The table's function of the angles, scaled. */
+static struct mpl_tensor *scaled(struct mpl_tape *tape, const char *function,
+                                 struct mpl_shape shape)
+{
+    struct mpl_tensor *raw = made(tape, function, MPL_FLOAT32, shape);
+    struct mpl_tensor *out = made(tape, "mul.Tensor", MPL_FLOAT32, shape);
+
+    mpl_drop(tape, raw);
+    return out;
+}
+
+static struct mpl_tensor *as_table(struct mpl_tape *tape, struct mpl_tensor *table,
+                                   enum mpl_dtype dtype)
+{
+    return mpl_hold(mpl_op_unsqueeze(tape, mpl_op_to(tape, table, dtype), 1));
+}
+
+void mpl_rotary_tables(struct mpl_tape *tape, int64_t head_dim, const struct mpl_tensor *embeds,
+                       const struct mpl_tensor *position_ids, struct mpl_tensor **cos_out,
+                       struct mpl_tensor **sin_out)
+{
+    const enum mpl_dtype dtype = (enum mpl_dtype)embeds->dtype;
+    const struct mpl_dim s = position_ids->is_void ? mpl_dim(0) : position_ids->shape.dim[0];
+    const struct mpl_dim one = mpl_dim(1), d = mpl_dim(head_dim);
+    struct mpl_tensor *rows = made(tape, "_to_copy.default", MPL_FLOAT32, mpl_shape3(one, s, one));
+    struct mpl_tensor *half =
+        made(tape, "mul.Tensor", MPL_FLOAT32, mpl_shape3(one, s, mpl_dim(head_dim / 2)));
+    struct mpl_tensor *angles, *cos, *sin;
+
+    mpl_drop(tape, rows);
+    angles = made(tape, "cat.default", MPL_FLOAT32, mpl_shape3(one, s, d));
+    cos = scaled(tape, "cos.default", mpl_shape3(one, s, d));
+    sin = scaled(tape, "sin.default", mpl_shape3(one, s, d));
+    *cos_out = as_table(tape, cos, dtype);
+    *sin_out = as_table(tape, sin, dtype);
+    mpl_drop(tape, half);
+    mpl_drop(tape, angles);
+    mpl_drop(tape, cos);
+    mpl_drop(tape, sin);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* What transformers' decoders share before the first layer: positions, masks, rotary tables. */
+#ifndef MPL_ARCH_MASKING_H
+#define MPL_ARCH_MASKING_H
+
+#include "tape/tape.h"
+
+struct mpl_mask {
+    struct mpl_tensor *tensor; /* held; NULL: none */
+    bool is_causal;            /* no tensor: sdpa makes the triangle itself */
+};
+
+/** arange(s) + 0: int64 [s]; floating. */
+struct mpl_tensor *mpl_position_ids(struct mpl_tape *tape, const struct mpl_tensor *input_ids);
+
+/** create_causal_mask: for sdpa none without padding, else bool [b, 1, s, s]; for eager numbers of
+ * the dtype of embeds [b, 1, s, s]. padding_mask [b, s] or NULL. */
+struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                const struct mpl_tensor *embeds, struct mpl_tensor *padding_mask);
+
+/** cos and sin [1, 1, s, head_dim] in the dtype of embeds; held. */
+void mpl_rotary_tables(struct mpl_tape *tape, int64_t head_dim, const struct mpl_tensor *embeds,
+                       const struct mpl_tensor *positions, struct mpl_tensor **cos_out,
+                       struct mpl_tensor **sin_out);
+
+#endif

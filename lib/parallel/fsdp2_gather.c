@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * FSDP2: all-gathers, and the buffers of unsharded parameters.
+ *
+ * source: torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py (foreach_all_gather,
+ * foreach_all_gather_copy_out), _fsdp_param_group.py (unshard, wait_for_unshard), _fsdp_param.py
+ */
+#include "parallel/fsdp2_group.h"
+
+struct mpl_tensor *mpl_fsdp2_take(struct mpl_tape *tape, enum mpl_stream stream,
+                                  enum mpl_category category, const char *op, enum mpl_dtype dtype,
+                                  int64_t numel)
+{
+    const enum mpl_stream current = tape->stream;
+    const struct mpl_shape shape = mpl_shape1(mpl_dim(numel));
+    struct mpl_tensor *tensor;
+
+    tape->stream = stream;
+    tape->category = category;
+    tensor = mpl_hold(mpl_empty(tape, op, dtype, &shape));
+    tape->stream = current;
+    tape->category = MPL_CATEGORY_TEMPORARY;
+    return tensor;
+}
+
+static int64_t multiply(int64_t a, int64_t b)
+{
+    const uint64_t product = mpl_mul((uint64_t)a, (uint64_t)b);
+
+    return product > INT64_MAX ? INT64_MAX : (int64_t)product;
+}
+
+static int64_t add(int64_t a, int64_t b)
+{
+    return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
+/* Elements, and the format, of one rank's part of the all-gather: shards [shard_numel] one after
+ * another; bytes when their formats differ (_get_all_gather_input_metadatas). */
+static int64_t gather_input(const struct mpl_fsdp2_group *group, enum mpl_dtype *dtype_out)
+{
+    enum mpl_dtype dtype = group->parameters[0].dtype;
+    int64_t numel = 0;
+
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->parameters[i].dtype != dtype)
+            dtype = MPL_UINT8;
+    for (uint32_t i = 0; i < group->count; i++) {
+        const struct mpl_fsdp2_parameter *p = &group->parameters[i];
+
+        numel = add(numel, dtype == MPL_UINT8 ? multiply(p->shard_numel, mpl_dtype_size(p->dtype))
+                                              : p->shard_numel);
+    }
+    *dtype_out = dtype;
+    return numel;
+}
+
+/* Elements of the shards that are cast before they are gathered. */
+static int64_t cast_numel(const struct mpl_fsdp2_group *group)
+{
+    int64_t numel = 0;
+
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->parameters[i].dtype != group->parameters[i].parameter->dtype)
+            numel = add(numel, group->parameters[i].shard_numel);
+    return numel;
+}
+
+void mpl_fsdp2_unshard(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
+{
+    const int64_t cast = cast_numel(group);
+    struct mpl_tensor *copies = NULL;
+    enum mpl_dtype dtype;
+    int64_t numel;
+
+    if (group->is_pending || group->is_unsharded || !group->count || tape->is_stopped)
+        return;
+    group->is_pending = true;
+    if (group->fsdp->shards == 1)
+        return;
+    if (cast)
+        copies = mpl_fsdp2_take(tape, MPL_STREAM_ALL_GATHER_COPY_IN, MPL_CATEGORY_COMMUNICATION,
+                                "empty.memory_format", group->policy.param_dtype, cast);
+    numel = gather_input(group, &dtype);
+    group->gather =
+        mpl_fsdp2_take(tape, MPL_STREAM_ALL_GATHER_COPY_IN, MPL_CATEGORY_COMMUNICATION,
+                       "empty.memory_format", dtype, multiply(numel, group->fsdp->shards));
+    mpl_drop(tape, copies);
+}
+
+/* The buffer of one unsharded parameter: made once, then freed and filled again. */
+static void fill(struct mpl_tape *tape, struct mpl_fsdp2_group *group,
+                 struct mpl_fsdp2_parameter *p)
+{
+    struct mpl_parameter *parameter = p->parameter;
+
+    if (p->gathered) {
+        tape->category = MPL_CATEGORY_PARAMETERS;
+        mpl_storage_refill(tape, p->gathered, "resize_storage");
+        tape->category = MPL_CATEGORY_TEMPORARY;
+        return;
+    }
+    p->gathered = mpl_fsdp2_take(tape, tape->stream, MPL_CATEGORY_PARAMETERS, "empty.memory_format",
+                                 p->dtype, multiply(p->shard_numel, group->fsdp->shards));
+    parameter->tensor = mpl_hold(mpl_alias_shaped(tape, p->gathered, &parameter->shape));
+    if (!parameter->tensor->is_void)
+        parameter->tensor->requires_grad = parameter->is_trainable;
+}
+
+/* With one shard there is no collective: shards are cast and copied one by one; the cast copy is a
+ * Python local, gone at the next one. */
+static void copy_shards(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
+{
+    struct mpl_tensor *copy = NULL;
+
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct mpl_fsdp2_parameter *p = &group->parameters[i];
+        struct mpl_tensor *next = NULL;
+
+        if (p->dtype != p->parameter->dtype)
+            next = mpl_fsdp2_take(tape, tape->stream, MPL_CATEGORY_COMMUNICATION,
+                                  "_to_copy.default", p->dtype, p->shard_numel);
+        mpl_drop(tape, copy);
+        copy = next;
+        fill(tape, group, p);
+    }
+    mpl_drop(tape, copy);
+}
+
+void mpl_fsdp2_wait(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
+{
+    struct mpl_fsdp2 *fsdp = group->fsdp;
+    struct mpl_tensor *previous = NULL;
+
+    if (!group->is_pending)
+        return;
+    if (fsdp->shards == 1) {
+        copy_shards(tape, group);
+    } else {
+        for (uint32_t i = 0; i < group->count; i++)
+            fill(tape, group, &group->parameters[i]);
+        mpl_fsdp2_book_copy_out(tape, group);
+    }
+    group->is_pending = false;
+    group->is_unsharded = true;
+    if (group->activity == MPL_FSDP2_FORWARD) {
+        /* the buffer stays until the next group's copy-out is over: a local of wait_for_unshard
+         * holds the previous one until then */
+        previous = fsdp->last_gather;
+        fsdp->last_gather = group->gather;
+    } else {
+        previous = group->gather;
+    }
+    group->gather = NULL;
+    mpl_drop(tape, previous);
+}
+
+void mpl_fsdp2_reshard(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
+{
+    if (!group->is_unsharded)
+        return;
+    group->is_unsharded = false;
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->parameters[i].gathered && !group->parameters[i].gathered->is_void)
+            mpl_storage_release(tape, group->parameters[i].gathered->storage);
+}

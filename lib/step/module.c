@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* Calls of modules: where hooks and checkpointing sit. */
+#include "step/module.h"
+
+/* The caller's locals in the wrapper's dtype, for the time of the call; originals go to saved. */
+static void cast_kwargs(struct mpl_tape *tape, struct mpl_module *module,
+                        struct mpl_tensor *saved[MPL_MAX_KWARGS])
+{
+    for (int i = 0; i < MPL_MAX_KWARGS; i++) {
+        struct mpl_tensor **name = module->kwargs[i];
+
+        saved[i] = NULL;
+        if (!name || !*name)
+            continue;
+        saved[i] = *name;
+        *name = module->hooks->cast_input(tape, module->wrapper, mpl_hold(*name));
+    }
+}
+
+static void restore_kwargs(struct mpl_tape *tape, struct mpl_module *module,
+                           struct mpl_tensor *saved[MPL_MAX_KWARGS])
+{
+    for (int i = 0; i < MPL_MAX_KWARGS; i++) {
+        if (!saved[i])
+            continue;
+        mpl_drop(tape, *module->kwargs[i]);
+        *module->kwargs[i] = saved[i];
+    }
+}
+
+static struct mpl_tensor *hooked_call(struct mpl_tape *tape, void *context,
+                                      struct mpl_tensor *input)
+{
+    struct mpl_module *module = context;
+    const struct mpl_hooks *hooks = module->hooks;
+    struct mpl_tensor *argument = mpl_hold(input), *output, *saved[MPL_MAX_KWARGS];
+
+    if (hooks) {
+        argument = hooks->cast_input(tape, module->wrapper, argument);
+        cast_kwargs(tape, module, saved);
+        argument = hooks->pre_forward(tape, module->wrapper, argument);
+    }
+    output = module->forward(tape, module->context, argument);
+    if (hooks) {
+        hooks->post_forward(tape, module->wrapper, &output, 1);
+        restore_kwargs(tape, module, saved);
+    }
+    mpl_drop(tape, argument);
+    return output;
+}
+
+struct mpl_tensor *mpl_module_cast(struct mpl_tape *tape, const struct mpl_module *module,
+                                   struct mpl_tensor *input)
+{
+    return module->hooks ? module->hooks->cast_input(tape, module->wrapper, input) : input;
+}
+
+struct mpl_tensor *mpl_module_call(struct mpl_tape *tape, struct mpl_module *module,
+                                   struct mpl_tensor *input)
+{
+    struct mpl_tensor *argument = mpl_hold(input), *output;
+
+    output = module->is_checkpointed && tape->is_grad_enabled
+                 ? mpl_checkpoint(tape, hooked_call, module, argument, module->kwargs)
+                 : hooked_call(tape, module, argument);
+    mpl_drop(tape, argument);
+    return output;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Modules: what a model family is made of, and where wrappers hook in.
+ *
+ * A family describes its modules once (names, parameters, which of them are decoder layers) and
+ * runs them through mpl_module_call(); checkpointing and sharding know modules, never families.
+ */
+#ifndef MPL_STEP_MODULE_H
+#define MPL_STEP_MODULE_H
+
+#include "tape/tape.h"
+
+/** A parameter or a buffer. shape is the full one, before sharding. */
+struct mpl_parameter {
+    char name[96]; /* as named_parameters() gives it */
+    struct mpl_shape shape;
+    enum mpl_dtype dtype;
+    bool is_trainable, is_buffer;
+    bool is_tied;              /* the last module has it as its own weight, too */
+    int64_t shards;            /* FSDP2: how many ranks share it; 0: not sharded */
+    struct mpl_tensor *tensor; /* what forward uses; under FSDP2 the unsharded parameter */
+    struct mpl_tensor *shard;  /* FSDP2: this rank's part, a leaf of its own; else NULL */
+};
+
+/** What wrappers may want to know of a module. */
+enum mpl_module_kind {
+    MPL_MODULE_OTHER = 0,
+    MPL_MODULE_LAYER, /* a decoder layer */
+    MPL_MODULE_EMBEDDING,
+    MPL_MODULE_HEAD,
+};
+
+struct mpl_module;
+
+/** What a wrapper does around a module. */
+struct mpl_hooks {
+    /** Casts an input; takes and returns a held tensor. First of all, for every input. */
+    struct mpl_tensor *(*cast_input)(struct mpl_tape *tape, void *wrapper,
+                                     struct mpl_tensor *input);
+    /** Then: may give the input a node. Takes and returns a held tensor; NULL is fine. */
+    struct mpl_tensor *(*pre_forward)(struct mpl_tape *tape, void *wrapper,
+                                      struct mpl_tensor *input);
+    /** Looks at the outputs (borrowed; NULL entries are fine). */
+    void (*post_forward)(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *const *outputs,
+                         int count);
+};
+
+struct mpl_module {
+    const char *name;
+    enum mpl_module_kind kind;
+    uint32_t first_parameter, parameter_count; /* in the network's list; root: see network.h */
+    mpl_forward *forward;
+    void *context;                 /* for forward */
+    const struct mpl_hooks *hooks; /* NULL: none */
+    void *wrapper;                 /* for the hooks */
+    bool is_checkpointed;
+    struct mpl_tensor *
+        *kwargs[MPL_MAX_KWARGS]; /* locals of the caller that a checkpointed call keeps alive */
+};
+
+/** module(input): checkpointing, hooks, forward. Consumes a floating input; the caller's temporary
+ * lives until the call returns, as in Python. A checkpointed call runs its hooks again when it is
+ * recomputed (transformers/modeling_layers.py, GradientCheckpointingLayer). */
+struct mpl_tensor *mpl_module_call(struct mpl_tape *tape, struct mpl_module *module,
+                                   struct mpl_tensor *input);
+
+/** A tensor as the module's wrapper hands it to forward: for inputs that mpl_module_call() does not
+ * see. Takes and returns a held tensor. */
+struct mpl_tensor *mpl_module_cast(struct mpl_tape *tape, const struct mpl_module *module,
+                                   struct mpl_tensor *input);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* A model on the tape: its parameters, its modules, its forward. Families fill it in. */
+#ifndef MPL_STEP_NETWORK_H
+#define MPL_STEP_NETWORK_H
+
+#include "step/module.h"
+
+/** What one forward takes. Tensors are held by the training loop. */
+struct mpl_batch {
+    struct mpl_tensor *input_ids, *labels;
+    struct mpl_tensor *attention_mask; /* NULL: no padding */
+};
+
+struct mpl_network;
+struct mpl_fsdp2;
+
+/** forward(batch): a floating loss. outputs_out takes held tensors that live as long as the output
+ * object (the logits), for the loop to drop; NULL entries are fine. */
+typedef struct mpl_tensor *mpl_network_forward(struct mpl_tape *tape, struct mpl_network *network,
+                                               const struct mpl_batch *batch,
+                                               struct mpl_tensor **logits_out);
+
+/**
+ * A training loop of the family's own: zero_grad comes between forward and backward, and the loop
+ * owns batch and outputs. The order of a step is make_batch, forward, zero_grad, backward,
+ * clipping, optimizer step.
+ */
+struct mpl_loop {
+    void (*materialize)(struct mpl_tape *tape, struct mpl_network *network);
+    void (*make_batch)(struct mpl_tape *tape, struct mpl_network *network);
+    /** Calls the model; the loss that backward starts from, borrowed. */
+    struct mpl_tensor *(*forward)(struct mpl_tape *tape, struct mpl_network *network);
+};
+
+struct mpl_network {
+    const struct mpl_plan *plan;
+    struct mpl_arena *arena;
+    struct mpl_parameter *parameters; /* in the order of named_parameters() */
+    uint32_t parameter_count, parameter_cap;
+    struct mpl_module *modules; /* modules[0] is the root: what no other module owns */
+    uint32_t module_count;
+    mpl_network_forward *forward;
+    const struct mpl_loop *loop; /* NULL: the causal language model's (step/train.c) */
+    void *family;
+    struct mpl_fsdp2 *sharding; /* parallel/fsdp2.h; NULL: none */
+};
+
+/** Adds a parameter and returns its index; UINT32_MAX when out of memory or past the room. */
+uint32_t mpl_network_add(struct mpl_network *network, const char *name, struct mpl_shape shape);
+
+/** The tensor that forward uses for parameter i. */
+static inline struct mpl_tensor *mpl_network_weight(const struct mpl_network *network, uint32_t i)
+{
+    return network->parameters[i].tensor;
+}
+
+/** What the optimizer updates: this rank's shard, or the parameter itself. */
+static inline struct mpl_tensor *mpl_parameter_leaf(const struct mpl_parameter *parameter)
+{
+    return parameter->shard ? parameter->shard : parameter->tensor;
+}
+
+/** As mpl_network_add, for a float32 buffer: it takes memory, and is no parameter. */
+uint32_t mpl_network_add_buffer(struct mpl_network *network, const char *name,
+                                struct mpl_shape shape);
+
+/** Elements of one parameter. */
+uint64_t mpl_parameter_numel(const struct mpl_parameter *parameter);
+
+/** Elements of what this rank keeps of one parameter: all, or the first shard (the largest one). */
+uint64_t mpl_parameter_local_numel(const struct mpl_parameter *parameter);
+
+/** Gives memory to one parameter on this device: whole, or its shard. */
+void mpl_network_materialize_one(struct mpl_tape *tape, struct mpl_network *network, uint32_t i);
+
+/** The same for every parameter. */
+void mpl_network_materialize(struct mpl_tape *tape, struct mpl_network *network);
+
+/** model(batch): the root's hooks around network->forward. */
+struct mpl_tensor *mpl_network_call(struct mpl_tape *tape, struct mpl_network *network,
+                                    const struct mpl_batch *batch, struct mpl_tensor **logits_out);
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/* Stage "step": runs the plan's training loop on the tape, in the real code's order. */
+#include "step/train.h"
+
+#include "arch/arch.h"
+#include "base/fail.h"
+#include "op/op.h"
+#include "op/scratch.h"
+#include "optim/optim.h"
+#include "parallel/fsdp2.h"
+#include "step/frozen.h"
+#include "step/repeat.h"
+
+/* Everything one run needs, on the stack of mpl_trace_run. */
+struct run {
+    const struct mpl_plan *plan;
+    struct mpl_tape *tape;
+    struct mpl_network network;
+    struct mpl_optim optim;
+    struct mpl_batch batch;
+    struct mpl_tensor *last_loss;
+    struct mpl_tensor *kept_logits, *kept_loss; /* of an output object that outlives its step */
+    bool traces_all;
+};
+
+/* ---- the batch --------------------------------------------------------------------------------
+ */
+
+static struct mpl_tensor *make_ids(struct mpl_tape *tape, const struct mpl_plan *plan)
+{
+    const struct mpl_dim s = {plan->training.sequence_length, 1};
+    struct mpl_shape shape = mpl_shape2(mpl_dim(plan->training.micro_batch_size), s);
+    struct mpl_tensor *ids;
+
+    tape->category = MPL_CATEGORY_INPUTS;
+    ids = mpl_hold(mpl_empty(tape, "empty.memory_format", MPL_INT64, &shape));
+    tape->category = MPL_CATEGORY_TEMPORARY;
+    return ids;
+}
+
+static void drop_batch(struct run *run)
+{
+    mpl_drop(run->tape, run->batch.input_ids);
+    mpl_drop(run->tape, run->batch.labels);
+    mpl_drop(run->tape, run->batch.attention_mask);
+    run->batch = (struct mpl_batch){0};
+}
+
+/* A shared batch (one tensor is ids and labels) lives until the next one is there. */
+static void make_batch(struct run *run)
+{
+    const struct mpl_training *t = &run->plan->training;
+    struct mpl_batch batch = {0};
+
+    batch.input_ids = make_ids(run->tape, run->plan);
+    batch.labels = t->shared_batch ? mpl_hold(mpl_return(mpl_hold(batch.input_ids)))
+                                   : make_ids(run->tape, run->plan);
+    if (t->padding)
+        batch.attention_mask = make_ids(run->tape, run->plan);
+    drop_batch(run);
+    run->batch = batch;
+}
+
+/* ---- one step ---------------------------------------------------------------------------------
+ */
+
+static struct mpl_tensor *forward(struct run *run)
+{
+    const struct mpl_training *t = &run->plan->training;
+    struct mpl_tape *tape = run->tape;
+    struct mpl_tensor *logits = NULL, *loss;
+
+    tape->autocast = t->autocast;
+    loss = mpl_hold(mpl_network_call(tape, &run->network, &run->batch, &logits));
+    mpl_drop(tape, run->last_loss);
+    run->last_loss = NULL;
+    mpl_autocast_exit(tape);
+    tape->autocast = MPL_DTYPE_NONE;
+    mpl_drop(tape, run->kept_logits); /* the name is bound to the new output only now */
+    mpl_drop(tape, run->kept_loss);
+    run->kept_logits = t->keep_outputs ? logits : NULL;
+    run->kept_loss = t->keep_outputs ? mpl_hold(loss) : NULL;
+    if (!t->keep_outputs)
+        mpl_drop(tape, logits);
+    if (t->gradient_accumulation_steps > 1 && !t->shared_batch)
+        mpl_rebind(tape, &loss, mpl_op_div_scalar(tape, loss));
+    if (!t->shared_batch)
+        drop_batch(run);
+    return loss;
+}
+
+/* A loop that reuses its names keeps the loss until the next one is bound to the name. */
+static void drop_loss(struct run *run, struct mpl_tensor *loss)
+{
+    if (run->plan->training.shared_batch)
+        run->last_loss = loss;
+    else
+        mpl_drop(run->tape, loss);
+}
+
+static void train_step(struct run *run, uint32_t step)
+{
+    const struct mpl_training *t = &run->plan->training;
+    struct mpl_tape *tape = run->tape;
+
+    for (uint32_t micro = 0; micro < (uint32_t)t->gradient_accumulation_steps && !tape->err.status;
+         micro++) {
+        const bool is_last = micro + 1 == (uint32_t)t->gradient_accumulation_steps;
+        struct mpl_tensor *loss;
+
+        mpl_tape_mark(tape, step, micro, MPL_PHASE_DATA);
+        make_batch(run);
+        if (run->network.sharding)
+            mpl_fsdp2_set_sync(&run->network, is_last || !run->plan->parallelism.no_sync);
+        mpl_tape_mark(tape, step, micro, MPL_PHASE_FORWARD);
+        loss = forward(run);
+        mpl_tape_mark(tape, step, micro, MPL_PHASE_BACKWARD);
+        mpl_backward(tape, loss);
+        drop_loss(run, loss);
+    }
+    mpl_tape_mark(tape, step, (uint32_t)t->gradient_accumulation_steps - 1, MPL_PHASE_OPTIMIZER);
+    if (t->gradient_clipping > 0)
+        mpl_clip_grad_norm(tape, &run->optim);
+    mpl_optim_step(tape, &run->optim);
+    mpl_optim_zero_grad(tape, &run->optim, t->zero_grad_set_to_none);
+}
+
+/* The loop above depends on nothing but what lives: a family's own loop may collect garbage. */
+static enum mpl_repeat repeat_step(struct run *run, const struct mpl_step_start *last)
+{
+    const enum mpl_repeat result =
+        mpl_timeline_repeat(run->tape->timeline, last, MPL_TAPE_MAX_REQUESTS);
+
+    if (result == MPL_REPEAT_NOMEM)
+        mpl_tape_fail(run->tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
+    if (result == MPL_REPEAT_LIMIT)
+        mpl_tape_fail(run->tape, MEMPLAN_ERR_LIMIT, MPL_TAPE_LIMIT_TEXT);
+    return result;
+}
+
+/* Traces the first two steps, without and with optimizer state, and copies the second for the rest
+ * where it would be the same. Once one is copied, the tape does not know what lives. */
+static void train(struct run *run, bool may_copy)
+{
+    struct mpl_step_start last = {0};
+
+    for (int64_t step = 0; step < run->plan->training.steps && !run->tape->err.status; step++) {
+        const struct mpl_step_start here = mpl_step_start_here(run->tape->timeline);
+        const enum mpl_repeat copy =
+            may_copy && step >= 2 ? repeat_step(run, &last) : MPL_REPEAT_DIFFERS;
+
+        if (copy == MPL_REPEAT_DIFFERS && step > 2 && may_copy)
+            mpl_tape_fail(run->tape, MEMPLAN_ERR_INTERNAL, "a copied step cannot be copied");
+        may_copy = may_copy && (step < 2 || copy == MPL_REPEAT_DONE);
+        if (copy == MPL_REPEAT_DIFFERS && !run->tape->err.status)
+            train_step(run, (uint32_t)step);
+        last = here;
+    }
+}
+
+/* The same for a family with a loop of its own. */
+static void family_step(struct run *run, uint32_t step)
+{
+    const struct mpl_training *t = &run->plan->training;
+    const struct mpl_loop *loop = run->network.loop;
+    struct mpl_tape *tape = run->tape;
+    struct mpl_tensor *loss;
+
+    mpl_tape_mark(tape, step, 0, MPL_PHASE_DATA);
+    loop->make_batch(tape, &run->network);
+    mpl_tape_mark(tape, step, 0, MPL_PHASE_FORWARD);
+    loss = loop->forward(tape, &run->network);
+    mpl_tape_mark(tape, step, 0, MPL_PHASE_DATA); /* neither forward's figures nor backward's */
+    mpl_optim_zero_grad(tape, &run->optim, t->zero_grad_set_to_none);
+    mpl_tape_mark(tape, step, 0, MPL_PHASE_BACKWARD);
+    mpl_backward(tape, loss);
+    mpl_tape_mark(tape, step, 0, MPL_PHASE_OPTIMIZER);
+    if (t->gradient_clipping > 0)
+        mpl_clip_grad_norm(tape, &run->optim);
+    mpl_optim_step(tape, &run->optim);
+}
+
+/* ---- sums that the report wants ---------------------------------------------------------------
+ */
+
+static void count_parameters(const struct mpl_network *network, struct mpl_trace *trace)
+{
+    for (uint32_t i = 0; i < network->parameter_count; i++) {
+        const struct mpl_parameter *p = &network->parameters[i];
+        const uint64_t numel = mpl_parameter_numel(p);
+        const uint64_t bytes =
+            mpl_round_up(mpl_dtype_bytes(p->dtype, mpl_parameter_local_numel(p)), 512);
+
+        if (p->is_buffer) {
+            trace->buffer_bytes = mpl_add(trace->buffer_bytes, bytes);
+            continue;
+        }
+        trace->parameters = mpl_add(trace->parameters, numel);
+        trace->parameter_bytes = mpl_add(trace->parameter_bytes, bytes);
+        if (p->is_trainable)
+            trace->trainable_parameters = mpl_add(trace->trainable_parameters, numel);
+    }
+}
+
+static uint64_t optimizer_bytes(const struct mpl_optim *optim)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < optim->count; i++)
+        for (int k = 0; k < MPL_MAX_STATES; k++) {
+            const struct mpl_tensor *state = optim->states[i].tensors[k];
+
+            if (state && !state->is_void)
+                sum = mpl_add(sum, mpl_round_up(state->storage->bytes, 512));
+        }
+    return sum;
+}
+
+/* ---- entry ------------------------------------------------------------------------------------
+ */
+
+static void set_up_tape(struct mpl_tape *tape, const struct mpl_plan *plan,
+                        const struct mpl_trace_options *options)
+{
+    tape->pytorch = plan->pytorch;
+    tape->cudnn_attention = plan->device.cudnn_attention != MPL_FALSE;
+    if (plan->device.compute_capability > 0)
+        tape->compute_capability = plan->device.compute_capability;
+    if (plan->device.multiprocessors > 0)
+        tape->multiprocessors = plan->device.multiprocessors;
+    tape->has_kernel_scratch = options->has_kernels;
+    if (options->has_kernels)
+        tape->workspace_bytes =
+            mpl_scratch_cublas_workspace(&tape->pytorch, tape->compute_capability);
+    tape->has_infos = options->has_infos;
+}
+
+static enum memplan_status shard(struct run *run, struct memplan_error *err)
+{
+    const struct mpl_fsdp2_options options = mpl_fsdp2_options_of(run->plan);
+
+    return run->plan->parallelism.strategy == MPL_STRATEGY_FSDP2
+               ? mpl_fsdp2_wrap(&run->network, &options, err)
+               : MEMPLAN_OK;
+}
+
+static enum memplan_status run_plan(struct run *run, struct mpl_trace *trace,
+                                    struct memplan_error *err)
+{
+    const struct mpl_arch *arch = mpl_arch_find(run->plan->model.model_type);
+    const struct mpl_loop *loop;
+    enum memplan_status status;
+
+    if (!arch)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/model/model_type",
+                        "model_type \"%s\" is not known", run->plan->model.model_type);
+    run->network.plan = run->plan;
+    run->network.arena = &run->tape->arena;
+    if ((status = arch->build(&run->network, err)))
+        return status;
+    if ((status = mpl_network_freeze(&run->network, err)) || (status = shard(run, err)) ||
+        (status = mpl_optim_init(&run->optim, &run->network, err)))
+        return status;
+    loop = run->network.loop;
+    mpl_tape_mark(run->tape, 0, 0, MPL_PHASE_INIT);
+    if (loop)
+        loop->materialize(run->tape, &run->network);
+    else
+        mpl_network_materialize(run->tape, &run->network);
+    mpl_optim_create(run->tape, &run->optim);
+    if (loop)
+        for (int64_t step = 0; step < run->plan->training.steps && !run->tape->err.status; step++)
+            family_step(run, (uint32_t)step);
+    else
+        train(run, !run->traces_all);
+    count_parameters(&run->network, trace);
+    trace->optimizer_bytes = optimizer_bytes(&run->optim);
+    return MEMPLAN_OK;
+}
+
+static void clear(struct mpl_trace *trace)
+{
+    struct mpl_trace kept = *trace;
+
+    mpl_timeline_reset(&kept.timeline);
+    mpl_arena_reset(&kept.arena);
+    *trace = (struct mpl_trace){.timeline = kept.timeline, .arena = kept.arena};
+}
+
+enum memplan_status mpl_trace_run(const struct mpl_plan *plan,
+                                  const struct mpl_trace_options *options, struct mpl_trace *trace,
+                                  struct memplan_error *err)
+{
+    struct run run = {.plan = plan, .traces_all = options->traces_all};
+    enum memplan_status status;
+
+    clear(trace);
+    run.tape = mpl_tape_new(&trace->timeline);
+    if (!run.tape)
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while tracing the step");
+    run.tape->arena = trace->arena; /* lent for the run */
+    set_up_tape(run.tape, plan, options);
+    status = run_plan(&run, trace, err);
+    if (!status && run.tape->err.status)
+        status = mpl_fail(err, run.tape->err.status, NULL, "%s", run.tape->err.text);
+    trace->arena = run.tape->arena;
+    run.tape->arena = (struct mpl_arena){0};
+    mpl_tape_free(run.tape);
+    return status;
+}
+
+void mpl_trace_free(struct mpl_trace *trace)
+{
+    mpl_timeline_free(&trace->timeline);
+    mpl_arena_free(&trace->arena);
+    *trace = (struct mpl_trace){0};
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whole training steps against recorded ones, phase by phase: live bytes of traced runs, allocated
+ * and reserved of runs on a simulated card.
+ */
+#include "cases.h"
+#include "test.h"
+
+#include <string.h>
+
+/* A phase's figures are the recorded ones to the byte; this is what a case may be off before it has
+ * to be explained in gaps.tsv. */
+#define SHARE 0.0001
+
+static const struct {
+    const char *name;
+    size_t offset;
+} figure_table[] = {
+    {"forward_peak", offsetof(struct mpl_step_bytes, forward_peak)},
+    {"after_forward", offsetof(struct mpl_step_bytes, after_forward)},
+    {"backward_peak", offsetof(struct mpl_step_bytes, backward_peak)},
+    {"after_backward", offsetof(struct mpl_step_bytes, after_backward)},
+    {"optimizer_peak", offsetof(struct mpl_step_bytes, optimizer_peak)},
+    {"after_step", offsetof(struct mpl_step_bytes, after_step)},
+};
+
+#define FIGURES (sizeof(figure_table) / sizeof(figure_table[0]))
+
+static uint64_t figure_of(const struct mpl_step_bytes *step, size_t i)
+{
+    uint64_t value;
+
+    memcpy(&value, (const char *)step + figure_table[i].offset, sizeof(value));
+    return value;
+}
+
+static struct case_file llama_trace, llama_card, fsdp2_trace, fsdp2_card;
+
+/* ---- live bytes -------------------------------------------------------------------------------
+ */
+
+static void expect_count(const struct case_run *run, const char *name, uint64_t mine)
+{
+    const json_t *recorded = json_object_get(run->result, name);
+
+    if (json_is_integer(recorded))
+        ck_assert_msg((json_int_t)mine == json_integer_value(recorded),
+                      "%s: %s is %llu, recorded %lld", run->id, name, (unsigned long long)mine,
+                      (long long)json_integer_value(recorded));
+}
+
+static void check_live(const char *file, const char *line)
+{
+    struct case_run run;
+    size_t steps;
+
+    case_run_start(&run, line, false);
+    expect_count(&run, "parameters", run.estimator.trace.parameters);
+    expect_count(&run, "trainable_parameters", run.estimator.trace.trainable_parameters);
+    expect_count(&run, "parameter_bytes", run.estimator.trace.parameter_bytes);
+    expect_count(&run, "optimizer_bytes", run.estimator.trace.optimizer_bytes);
+    steps = json_array_size(json_object_get(run.result, "steps"));
+    ck_assert_uint_gt(steps, 0);
+    ck_assert_uint_eq(run.estimate.step_count, steps);
+    for (size_t s = 0; s < steps; s++)
+        for (size_t i = 0; i < FIGURES; i++)
+            case_expect(file, &run, figure_table[i].name, SHARE,
+                        figure_of(&run.estimate.live_steps[s], i),
+                        case_step_figure(&run, s, figure_table[i].name));
+    case_run_end(&run);
+}
+
+START_TEST(llama_live_bytes_are_the_traced_ones)
+{
+    check_live("llama-trace.jsonl", llama_trace.lines[_i]);
+}
+END_TEST
+
+START_TEST(fsdp2_live_bytes_are_the_traced_ones)
+{
+    check_live("fsdp2-trace.jsonl", fsdp2_trace.lines[_i]);
+}
+END_TEST
+
+/* ---- on a card --------------------------------------------------------------------------------
+ */
+
+/* What the card leaves to the allocator; a plan of these cases gives every part. */
+static uint64_t budget_of(const struct mpl_plan *plan)
+{
+    const int64_t taken = (plan->device.context_bytes > 0 ? plan->device.context_bytes : 0) +
+                          (plan->device.nccl_bytes > 0 ? plan->device.nccl_bytes : 0);
+
+    return (uint64_t)(plan->device.total_bytes - taken);
+}
+
+static void check_card(const char *file, const char *line)
+{
+    struct memplan_error err = {0};
+    struct mpl_replay_result replay;
+    struct case_run run;
+    const char *outcome;
+    size_t steps;
+
+    case_run_start(&run, line, true);
+    ck_assert(!mpl_replay_set_conf(run.estimator.replay, run.plan.device.allocator_conf, &err));
+    ck_assert(!mpl_replay_run(run.estimator.replay, &run.estimator.trace.timeline,
+                              budget_of(&run.plan), &replay, &err));
+    outcome = json_string_value(json_object_get(run.result, "outcome"));
+    ck_assert_msg(replay.survived == !strcmp(outcome, "ran"), "%s: recorded outcome is %s", run.id,
+                  outcome);
+    steps = json_array_size(json_object_get(run.result, "steps"));
+    for (size_t s = 0; s < steps && replay.survived; s++) {
+        for (size_t i = 0; i < FIGURES; i++)
+            case_expect(file, &run, figure_table[i].name, SHARE,
+                        figure_of(&replay.steps[s].allocated, i),
+                        case_step_figure(&run, s, figure_table[i].name));
+        case_expect(file, &run, "reserved", SHARE, replay.steps[s].reserved,
+                    case_step_figure(&run, s, "reserved"));
+    }
+    case_run_end(&run);
+}
+
+START_TEST(llama_on_a_card_is_the_recorded_run)
+{
+    check_card("llama-card.jsonl", llama_card.lines[_i]);
+}
+END_TEST
+
+START_TEST(fsdp2_on_a_card_is_the_recorded_run)
+{
+    check_card("fsdp2-card.jsonl", fsdp2_card.lines[_i]);
+}
+END_TEST
+
+/* ---- copies -----------------------------------------------------------------------------------
+ */
+
+static bool are_equal(const struct mpl_request *a, const struct mpl_request *b)
+{
+    return a->bytes == b->bytes && a->stream == b->stream && a->category == b->category &&
+           a->order == b->order && a->phase == b->phase;
+}
+
+/* Steps that are copied hold the events of steps that are traced. */
+static void check_copies(const char *line, bool is_card)
+{
+    struct mpl_trace_options options = {.has_kernels = is_card, .has_infos = true};
+    struct memplan_error err = {0};
+    struct mpl_trace copied = {0}, traced = {0};
+    const struct mpl_timeline *a = &copied.timeline, *b = &traced.timeline;
+    struct case_run run;
+
+    case_run_start(&run, line, is_card);
+    run.plan.training.steps = 4;
+    ck_assert(!mpl_trace_run(&run.plan, &options, &copied, &err));
+    options.traces_all = true;
+    ck_assert(!mpl_trace_run(&run.plan, &options, &traced, &err));
+    ck_assert_uint_eq(a->step_count, b->step_count);
+    ck_assert_uint_eq(a->events.len, b->events.len);
+    ck_assert_uint_eq(a->requests.len, b->requests.len);
+    ck_assert_uint_eq(a->infos.len, b->infos.len);
+    ck_assert_uint_eq(a->marks.len, b->marks.len);
+    ck_assert_mem_eq(a->events.data, b->events.data, a->events.len * sizeof(*a->events.data));
+    for (size_t i = 0; i < a->requests.len; i++)
+        ck_assert_msg(are_equal(&a->requests.data[i], &b->requests.data[i]) &&
+                          !strcmp(a->infos.data[i].op, b->infos.data[i].op),
+                      "%s: request %zu differs", run.id, i);
+    for (size_t i = 0; i < a->marks.len; i++)
+        ck_assert(a->marks.data[i].step == b->marks.data[i].step &&
+                  a->marks.data[i].micro == b->marks.data[i].micro &&
+                  a->marks.data[i].phase == b->marks.data[i].phase);
+    ck_assert_uint_eq(copied.optimizer_bytes, traced.optimizer_bytes);
+    mpl_trace_free(&copied);
+    mpl_trace_free(&traced);
+    case_run_end(&run);
+}
+
+START_TEST(copied_steps_of_llama_are_the_traced_ones)
+{
+    check_copies(llama_trace.lines[_i], false);
+}
+END_TEST
+
+START_TEST(copied_steps_of_fsdp2_are_the_traced_ones)
+{
+    check_copies(fsdp2_trace.lines[_i], false);
+}
+END_TEST
+
+START_TEST(copied_steps_on_a_card_are_the_traced_ones)
+{
+    check_copies(fsdp2_card.lines[_i], true);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("steps");
+    int status;
+
+    llama_trace = case_file_read("llama-trace.jsonl");
+    llama_card = case_file_read("llama-card.jsonl");
+    fsdp2_trace = case_file_read("fsdp2-trace.jsonl");
+    fsdp2_card = case_file_read("fsdp2-card.jsonl");
+    tcase_add_loop_test(tcase, llama_live_bytes_are_the_traced_ones, 0, llama_trace.count);
+    tcase_add_loop_test(tcase, llama_on_a_card_is_the_recorded_run, 0, llama_card.count);
+    tcase_add_loop_test(tcase, fsdp2_live_bytes_are_the_traced_ones, 0, fsdp2_trace.count);
+    tcase_add_loop_test(tcase, fsdp2_on_a_card_is_the_recorded_run, 0, fsdp2_card.count);
+    tcase_add_loop_test(tcase, copied_steps_of_llama_are_the_traced_ones, 0, llama_trace.count);
+    tcase_add_loop_test(tcase, copied_steps_of_fsdp2_are_the_traced_ones, 0, fsdp2_trace.count);
+    tcase_add_loop_test(tcase, copied_steps_on_a_card_are_the_traced_ones, 0, fsdp2_card.count);
+    status = test_run("steps", tcase);
+    case_file_free(&llama_trace);
+    case_file_free(&llama_card);
+    case_file_free(&fsdp2_trace);
+    case_file_free(&fsdp2_card);
+    return status;
+}
