@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: MIT */
+/* The report as JSON (docs/json.md). */
+#include "emit/report_json.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/utf8.h"
+#include "verdict/readings.h"
+
+/* 95 % of a normal distribution lie within this many deviations. */
+#define COVERAGE            0.95
+#define COVERAGE_DEVIATIONS 1.96
+
+/* jansson's setters accept a NULL value by failing; the document is checked once, at the end. */
+struct out {
+    bool has_failed;
+};
+
+static void put(struct out *out, json_t *object, const char *key, json_t *value)
+{
+    if (json_object_set_new(object, key, value))
+        out->has_failed = true;
+}
+
+static void push(struct out *out, json_t *array, json_t *value)
+{
+    if (json_array_append_new(array, value))
+        out->has_failed = true;
+}
+
+/* A byte count; a budget that no card has is left out by the callers. */
+static json_t *bytes(uint64_t value)
+{
+    return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
+}
+
+/* Text of a field that may have been too small for it. */
+static json_t *text(const char *value)
+{
+    return json_stringn(value, mpl_utf8_whole(value));
+}
+
+static uint64_t device_bytes(const struct mpl_alternative *a)
+{
+    const struct mpl_capacity *c = &a->capacity;
+
+    return mpl_add(mpl_add(a->estimate.unlimited.reserved_peak, c->context.expected_bytes),
+                   mpl_add(c->nccl.expected_bytes, c->other_bytes));
+}
+
+/* The quantities that ranks, peak and alternatives share. */
+static void put_quantities(struct out *out, json_t *object, const struct mpl_alternative *a)
+{
+    put(out, object, "live_bytes", bytes(a->estimate.live_peak));
+    put(out, object, "allocated_bytes", bytes(a->estimate.unlimited.allocated_peak));
+    put(out, object, "reserved_bytes", bytes(a->estimate.unlimited.reserved_peak));
+    put(out, object, "needs_bytes",
+        json_pack("[o, o]", bytes(a->estimate.needs.low_bytes),
+                  bytes(a->estimate.needs.high_bytes)));
+    put(out, object, "device_bytes", bytes(device_bytes(a)));
+}
+
+/* ---- peak -------------------------------------------------------------------------------------
+ */
+
+static json_t *by_category(struct out *out, const struct mpl_composition *c)
+{
+    json_t *object = json_object();
+
+    for (int i = 0; i < MPL_CATEGORY_COUNT; i++)
+        if (c->by_category[i])
+            put(out, object, mpl_category_name((enum mpl_category)i), bytes(c->by_category[i]));
+    return object;
+}
+
+static json_t *by_order(struct out *out, const struct mpl_composition *c)
+{
+    json_t *object = json_object();
+
+    for (int i = 0; i < MPL_ORDER_COUNT; i++)
+        put(out, object, mpl_order_name((enum mpl_order)i), bytes(c->by_order[i]));
+    return object;
+}
+
+static json_t *by_stream(struct out *out, const struct mpl_estimate *e)
+{
+    json_t *object = json_object();
+
+    for (int i = 0; i < MPL_STREAM_COUNT; i++)
+        if (e->stream_peak[i])
+            put(out, object, mpl_stream_name((enum mpl_stream)i), bytes(e->stream_peak[i]));
+    return object;
+}
+
+static json_t *largest(struct out *out, const struct mpl_composition *c)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < c->largest_count; i++) {
+        const struct mpl_largest *l = &c->largest[i];
+        json_t *item = json_object(), *shape = json_array();
+
+        for (int k = 0; k < l->info.ndim; k++)
+            push(out, shape, json_integer(l->info.shape[k]));
+        put(out, item, "bytes", bytes(l->bytes));
+        put(out, item, "count", json_integer(l->count));
+        put(out, item, "op", text(l->op));
+        put(out, item, "phase", text(mpl_phase_name(l->phase)));
+        put(out, item, "shape", shape);
+        put(out, item, "dtype", text(mpl_dtype_name((enum mpl_dtype)l->info.dtype)));
+        put(out, item, "category", text(mpl_category_name(l->category)));
+        push(out, array, item);
+    }
+    return array;
+}
+
+static json_t *interval(struct out *out, const struct mpl_alternative *a)
+{
+    const double low = (double)a->estimate.needs.low_bytes * (1 - COVERAGE_DEVIATIONS * a->error);
+    const double high = (double)a->estimate.needs.high_bytes * (1 + COVERAGE_DEVIATIONS * a->error);
+    json_t *object = json_object();
+
+    put(out, object, "coverage", json_real(COVERAGE));
+    put(out, object, "low_bytes", bytes((uint64_t)low));
+    put(out, object, "high_bytes", bytes((uint64_t)high));
+    return object;
+}
+
+static json_t *peak(struct out *out, const struct memplan_report *report)
+{
+    const struct mpl_alternative *a = &report->alternatives[report->best];
+    const struct mpl_composition *c = &a->estimate.composition;
+    json_t *object = json_object();
+
+    put_quantities(out, object, a);
+    if (report->survival >= 0)
+        put(out, object, "survival_probability", json_real(report->survival));
+    put(out, object, "interval", interval(out, a));
+    put(out, object, "error", json_real(a->error));
+    put(out, object, "phase", text(mpl_phase_name(c->phase)));
+    put(out, object, "step", json_integer(c->step));
+    put(out, object, "by_category", by_category(out, c));
+    put(out, object, "by_order", by_order(out, c));
+    put(out, object, "by_stream", by_stream(out, &a->estimate));
+    put(out, object, "largest", largest(out, c));
+    return object;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------
+ */
+
+static json_t *step_object(struct out *out, const struct mpl_step_bytes *s)
+{
+    json_t *object = json_object();
+
+    put(out, object, "forward_peak", bytes(s->forward_peak));
+    put(out, object, "after_forward", bytes(s->after_forward));
+    put(out, object, "backward_peak", bytes(s->backward_peak));
+    put(out, object, "after_backward", bytes(s->after_backward));
+    put(out, object, "optimizer_peak", bytes(s->optimizer_peak));
+    put(out, object, "after_step", bytes(s->after_step));
+    return object;
+}
+
+static json_t *live_steps(struct out *out, const struct mpl_estimate *e)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < e->step_count; i++)
+        push(out, array, step_object(out, &e->live_steps[i]));
+    return array;
+}
+
+static json_t *steps(struct out *out, const struct mpl_estimate *e)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < e->unlimited.step_count && i < MPL_REPLAY_MAX_STEPS; i++) {
+        const struct mpl_replay_step *s = &e->unlimited.steps[i];
+        json_t *object = step_object(out, &s->allocated);
+
+        put(out, object, "reserved", bytes(s->reserved));
+        put(out, object, "retries", json_integer(s->retries));
+        push(out, array, object);
+    }
+    return array;
+}
+
+/* ---- the rest ---------------------------------------------------------------------------------
+ */
+
+static uint32_t rank_count(const struct mpl_plan *plan)
+{
+    return plan->parallelism.strategy == MPL_STRATEGY_NONE ? 1
+                                                           : (uint32_t)plan->parallelism.world_size;
+}
+
+static json_t *ranks(struct out *out, const struct memplan_report *report)
+{
+    json_t *object = json_object();
+
+    put(out, object, "rank", json_integer(0));
+    put(out, object, "equal_ranks", json_integer(rank_count(&report->plan)));
+    put_quantities(out, object, &report->alternatives[report->best]);
+    return json_pack("[o]", object);
+}
+
+static json_t *capacity(struct out *out, const struct mpl_capacity *c)
+{
+    json_t *object = json_object();
+
+    if (c->row)
+        put(out, object, "gpu", text(c->row->name));
+    put(out, object, "usable_bytes", bytes(c->usable_bytes));
+    put(out, object, "usable_low_bytes", bytes(c->usable_low_bytes));
+    put(out, object, "usable_high_bytes", bytes(c->usable_high_bytes));
+    put(out, object, "total_bytes", bytes(c->total_bytes));
+    put(out, object, "context_bytes", bytes(c->context.expected_bytes));
+    put(out, object, "nccl_bytes", bytes(c->nccl.expected_bytes));
+    put(out, object, "other_bytes", bytes(c->other_bytes));
+    put(out, object, "source", text(c->total_is_given ? "plan" : "table"));
+    put(out, object, "total_source", text(c->total_is_given ? "the plan" : c->row->source));
+    if (c->context.source)
+        put(out, object, "context_source", text(c->context.source));
+    if (c->nccl.source)
+        put(out, object, "nccl_source", text(c->nccl.source));
+    if (c->remark[0])
+        put(out, object, "remark", text(c->remark));
+    return object;
+}
+
+/* The way to read the numbers that is most likely; NULL without numbers. */
+static const struct mpl_hypothesis *likely_hypothesis(const struct memplan_report *report)
+{
+    const struct mpl_hypothesis *likely = NULL;
+
+    for (uint32_t i = 0; i < report->hypothesis_count; i++)
+        if (!likely || report->hypotheses[i].weight > likely->weight)
+            likely = &report->hypotheses[i];
+    return likely;
+}
+
+static enum mpl_metric metric_of(const struct mpl_observation *o, const struct mpl_hypothesis *h)
+{
+    if (h)
+        return h->metric;
+    return o->metric == MPL_METRIC_UNKNOWN ? MPL_METRIC_ALLOCATED : o->metric;
+}
+
+static enum mpl_unit unit_of(const struct mpl_observation *o, const struct mpl_hypothesis *h)
+{
+    if (h)
+        return h->unit;
+    return o->unit == MPL_UNIT_UNKNOWN ? MPL_UNIT_GB : o->unit;
+}
+
+static json_t *readings(struct out *out, const struct memplan_report *report)
+{
+    const struct mpl_hypothesis *h = likely_hypothesis(report);
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < report->plan.observation_count; i++) {
+        const struct mpl_observation *o = &report->plan.observations[i];
+        json_t *object = json_object();
+
+        put(out, object, "sequence_length", json_integer(o->sequence_length));
+        if (o->outcome == MPL_OUTCOME_NUMBER) {
+            put(out, object, "value", json_real(o->value));
+            put(out, object, "unit", text(mpl_unit_name(unit_of(o, h))));
+            put(out, object, "metric", text(mpl_metric_name(metric_of(o, h))));
+            put(out, object, "bytes", bytes((uint64_t)mpl_reading_bytes(o->value, unit_of(o, h))));
+        } else {
+            put(out, object, "outcome", text(o->outcome == MPL_OUTCOME_RAN ? "ran" : "oom"));
+        }
+        if (o->source[0])
+            put(out, object, "source", text(o->source));
+        push(out, array, object);
+    }
+    return array;
+}
+
+static json_t *predictions(struct out *out, const struct memplan_report *report,
+                           const struct mpl_alternative *a)
+{
+    const struct mpl_hypothesis *h = likely_hypothesis(report);
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < report->plan.observation_count; i++) {
+        const struct mpl_observation *o = &report->plan.observations[i];
+        json_t *object = json_object();
+
+        if (o->outcome == MPL_OUTCOME_NUMBER) {
+            const uint64_t value = mpl_prediction_bytes(&a->predictions[i], metric_of(o, h));
+
+            put(out, object, "predicted_bytes", bytes(value));
+            put(out, object, "difference",
+                json_real((double)value / mpl_reading_bytes(o->value, unit_of(o, h)) - 1));
+        } else if (a->predictions[i].survival >= 0) {
+            put(out, object, "survival_probability", json_real(a->predictions[i].survival));
+        }
+        push(out, array, object);
+    }
+    return array;
+}
+
+static json_t *alternative(struct out *out, const struct memplan_report *report, size_t i)
+{
+    const struct mpl_alternative *a = &report->alternatives[i];
+    json_t *object = json_object(), *figures = json_object();
+
+    put(out, object, "set", json_loads(a->set_json, 0, NULL));
+    put(out, object, "text", text(a->text));
+    put(out, object, "weight", json_real(a->weight));
+    if (a->is_excluded)
+        put(out, object, "excluded_by", text(a->excluded_by));
+    put_quantities(out, figures, a);
+    if (a->survival >= 0)
+        put(out, figures, "survival_probability", json_real(a->survival));
+    put(out, object, "peak", figures);
+    if (report->uses_readings)
+        put(out, object, "readings", predictions(out, report, a));
+    return object;
+}
+
+static json_t *alternatives(struct out *out, const struct memplan_report *report)
+{
+    json_t *array = json_array();
+
+    for (size_t i = 0; i < report->alternative_count; i++)
+        push(out, array, alternative(out, report, i));
+    return array;
+}
+
+static json_t *hypotheses(struct out *out, const struct memplan_report *report)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < report->hypothesis_count; i++) {
+        const struct mpl_hypothesis *h = &report->hypotheses[i];
+        json_t *object = json_object();
+
+        put(out, object, "metric", text(mpl_metric_name(h->metric)));
+        put(out, object, "unit", text(mpl_unit_name(h->unit)));
+        put(out, object, "weight", json_real(h->weight));
+        put(out, object, "nearest_difference", json_real(h->nearest));
+        if (h->is_excluded)
+            put(out, object, "excluded_by",
+                json_sprintf("the nearest alternative is %.1f %% %s",
+                             (h->nearest < 0 ? -h->nearest : h->nearest) * 100,
+                             h->nearest < 0 ? "below" : "above"));
+        push(out, array, object);
+    }
+    return array;
+}
+
+static json_t *notes(struct out *out, const struct memplan_report *report)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < report->note_count; i++) {
+        const struct mpl_note_row *row = mpl_note_row(report->notes[i].code);
+        json_t *object = json_object();
+
+        put(out, object, "code", text(row->code));
+        put(out, object, "title", text(row->title));
+        put(out, object, "path", text(report->notes[i].path));
+        put(out, object, "text", text(report->notes[i].text));
+        push(out, array, object);
+    }
+    return array;
+}
+
+static json_t *suggestions(struct out *out, const struct mpl_suggestion *s)
+{
+    json_t *object = json_object(), *set = json_object();
+
+    put(out, set, "training.sequence_length", json_integer(s->sequence_length));
+    put(out, object, "set", set);
+    put(out, object, "needs_bytes", bytes(s->needs_bytes));
+    put(out, object, "survival_probability", json_real(s->survival));
+    if (s->fails_at)
+        put(out, object, "fails", json_integer(s->fails_at));
+    return json_pack("[o]", object);
+}
+
+static json_t *field(struct out *out, const struct mpl_plan *plan)
+{
+    json_t *object = json_object();
+
+    put(out, object, "model_type", text(plan->model.model_type));
+    put(out, object, "sequence_length", json_integer(plan->training.sequence_length));
+    put(out, object, "micro_batch_size", json_integer(plan->training.micro_batch_size));
+    put(out, object, "world_size", json_integer(rank_count(plan)));
+    if (plan->device.gpu[0])
+        put(out, object, "gpu", text(plan->device.gpu));
+    return object;
+}
+
+static void put_verdict(struct out *out, json_t *root, const struct memplan_report *report)
+{
+    put(out, root, "schema", json_integer(1));
+    if (report->plan.name[0])
+        put(out, root, "name", text(report->plan.name));
+    if (report->id[0])
+        put(out, root, "id", text(report->id));
+    put(out, root, "verdict", text(memplan_verdict_name(report->verdict)));
+    put(out, root, "code", json_integer(report->verdict));
+    put(out, root, "reason", text(report->reason));
+    put(out, root, "risk", json_real(report->risk));
+    put(out, root, "field", field(out, &report->plan));
+}
+
+static void put_model(struct out *out, json_t *root, const struct mpl_estimate *e)
+{
+    put(out, root, "live_steps", live_steps(out, e));
+    put(out, root, "steps", steps(out, e));
+    put(out, root, "parameters", bytes(e->parameters));
+    put(out, root, "trainable_parameters", bytes(e->trainable_parameters));
+    put(out, root, "parameter_bytes", bytes(e->parameter_bytes));
+    put(out, root, "optimizer_bytes", bytes(e->optimizer_bytes));
+}
+
+enum memplan_status mpl_report_to_json(const struct memplan_report *report, char **json_out,
+                                       struct memplan_error *err)
+{
+    const struct mpl_alternative *best = &report->alternatives[report->best];
+    struct out out = {false};
+    json_t *root = json_object();
+    char *json = NULL;
+
+    put_verdict(&out, root, report);
+    put(&out, root, "ranks", ranks(&out, report));
+    put(&out, root, "peak", peak(&out, report));
+    put_model(&out, root, &best->estimate);
+    if (best->capacity.state == MPL_CAPACITY_KNOWN)
+        put(&out, root, "capacity", capacity(&out, &best->capacity));
+    if (report->alternative_count > 1 || report->uses_readings)
+        put(&out, root, "alternatives", alternatives(&out, report));
+    if (report->uses_readings) {
+        put(&out, root, "readings", readings(&out, report));
+        put(&out, root, "reading_hypotheses", hypotheses(&out, report));
+    }
+    put(&out, root, "notes", notes(&out, report));
+    if (report->suggestion.is_found)
+        put(&out, root, "suggestions", suggestions(&out, &report->suggestion));
+    if (!out.has_failed)
+        json = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(root);
+    if (!json)
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while writing the report");
+    *json_out = json;
+    return MEMPLAN_OK;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* From a spec to a verdict: the stages in their order. */
+#include "pipeline.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "base/strbuf.h"
+#include "emit/dump.h"
+#include "verdict/notes.h"
+#include "verdict/readings.h"
+#include "verdict/verdict.h"
+
+#define DEFAULT_RISK 0.01
+
+struct pipeline {
+    const struct mpl_spec *spec;
+    const struct memplan_options *options;
+    struct memplan_report *report;
+    struct mpl_estimator estimator;
+    struct mpl_plan *plan; /* of the combination at hand */
+    struct memplan_error *err;
+};
+
+/* The farthest length at which something was read. */
+static int64_t farthest_reading(const struct mpl_plan *plan)
+{
+    int64_t farthest = 0;
+
+    for (uint32_t i = 0; i < plan->observation_count; i++)
+        if (plan->observations[i].sequence_length > farthest)
+            farthest = plan->observations[i].sequence_length;
+    return farthest;
+}
+
+static enum memplan_status bind(struct pipeline *p, size_t combination)
+{
+    return mpl_spec_bind(p->spec, combination, p->plan, NULL, p->err);
+}
+
+/* {"path": choice, ...} of a combination, and the same in words. */
+static enum memplan_status describe(struct pipeline *p, struct mpl_alternative *a)
+{
+    struct mpl_strbuf out = {0};
+    char *json;
+
+    mpl_spec_describe(p->spec, a->combination, a->text, sizeof(a->text));
+    mpl_strbuf_put(&out, "{");
+    for (size_t axis = 0; axis < mpl_spec_axis_count(p->spec); axis++) {
+        char *choice =
+            mpl_spec_choice_json(p->spec, axis, mpl_spec_choice(p->spec, a->combination, axis));
+
+        if (!choice)
+            out.has_failed = true;
+        mpl_strbuf_printf(&out, "%s\"%s\": %s", axis ? ", " : "", mpl_spec_axis_path(p->spec, axis),
+                          choice ? choice : "");
+        free(choice);
+    }
+    mpl_strbuf_put(&out, "}");
+    json = mpl_strbuf_steal(&out);
+    a->set_json = json ? mpl_arena_strdup(&p->report->arena, json) : NULL;
+    free(json);
+    if (!a->set_json)
+        return mpl_fail(p->err, MEMPLAN_ERR_NOMEM, NULL, "out of memory for the alternatives");
+    return MEMPLAN_OK;
+}
+
+static enum memplan_status judge(struct pipeline *p, struct mpl_alternative *a)
+{
+    const struct mpl_survival_case judged = {&p->estimator, p->plan,  &a->estimate,
+                                             &a->capacity,  a->error, 1};
+    struct mpl_survival survival;
+    enum memplan_status status = mpl_survival_judge(&judged, &survival, p->err);
+
+    a->survival = survival.probability;
+    return status;
+}
+
+/* Spec to estimate, for one alternative. */
+static enum memplan_status estimate(struct pipeline *p, struct mpl_alternative *a)
+{
+    enum memplan_status status;
+
+    if ((status = describe(p, a)) || (status = bind(p, a->combination)) ||
+        (status = mpl_capacity_find(p->plan, &a->capacity, p->err)))
+        return status;
+    mpl_capacity_complete_plan(&a->capacity, p->plan);
+    status = mpl_estimate_run(&p->estimator, p->plan, MPL_ESTIMATE_ALL, &a->estimate, p->err);
+    if (status)
+        return status;
+    a->error = mpl_accuracy_error(mpl_accuracy_of(p->plan), p->plan->training.sequence_length,
+                                  p->report->farthest_reading);
+    a->survival = -1;
+    return a->capacity.state == MPL_CAPACITY_KNOWN ? judge(p, a) : MEMPLAN_OK;
+}
+
+static enum memplan_status estimate_all(struct pipeline *p)
+{
+    struct memplan_report *report = p->report;
+    enum memplan_status status;
+
+    report->alternative_count = mpl_spec_combination_count(p->spec);
+    report->alternatives =
+        mpl_arena_zalloc(&report->arena, report->alternative_count * sizeof(*report->alternatives));
+    if (!report->alternatives)
+        return mpl_fail(p->err, MEMPLAN_ERR_NOMEM, NULL, "out of memory for the alternatives");
+    for (size_t i = 0; i < report->alternative_count; i++) {
+        report->alternatives[i].combination = i;
+        report->alternatives[i].weight = 1.0 / (double)report->alternative_count;
+        if ((status = estimate(p, &report->alternatives[i])))
+            return status;
+    }
+    return MEMPLAN_OK;
+}
+
+/* The readings' weights; without readings all alternatives weigh the same. */
+static enum memplan_status weigh(struct pipeline *p)
+{
+    enum memplan_status status;
+
+    if (!p->report->uses_readings)
+        return MEMPLAN_OK;
+    if ((status = mpl_readings_predict(p->spec, p->report, &p->estimator, p->err)))
+        return status;
+    return mpl_readings_weigh(p->report, p->err);
+}
+
+/* Survival over what is left, and which alternative the figures at the top are of. */
+static void sum_up(struct memplan_report *report)
+{
+    report->survival = 0;
+    for (size_t i = 0; i < report->alternative_count; i++) {
+        const struct mpl_alternative *a = &report->alternatives[i];
+
+        if (a->is_excluded)
+            continue;
+        report->kept_count++;
+        if (report->alternatives[report->best].is_excluded ||
+            a->weight > report->alternatives[report->best].weight)
+            report->best = i;
+        report->survival += a->weight * a->survival;
+    }
+    if (report->alternatives[report->best].capacity.state != MPL_CAPACITY_KNOWN)
+        report->survival = -1;
+}
+
+static enum memplan_status dump(struct pipeline *p)
+{
+    struct memplan_report *report = p->report;
+    const uint32_t stages = p->options ? p->options->dump_stages : 0;
+    const size_t best = report->alternatives[report->best].combination;
+    enum memplan_status status = MEMPLAN_OK;
+
+    if (stages & MEMPLAN_STAGE_SPEC)
+        status = mpl_spec_to_full_json(p->spec, best, &report->spec_json, p->err);
+    if (!status && stages & (MEMPLAN_STAGE_TIMELINE | MEMPLAN_STAGE_REPLAY))
+        status = mpl_dump_run(&p->estimator, &report->plan, stages, &report->timeline_text,
+                              &report->replay_text, p->err);
+    return status;
+}
+
+static enum memplan_status start(struct pipeline *p)
+{
+    struct memplan_report *report = p->report;
+    const char *id = mpl_spec_id(p->spec);
+    enum memplan_status status;
+
+    report->risk = p->options && p->options->risk > 0 ? p->options->risk : DEFAULT_RISK;
+    if (id)
+        snprintf(report->id, sizeof(report->id), "%s", id);
+    if ((status = bind(p, 0)))
+        return status;
+    report->plan = *p->plan;
+    report->uses_readings =
+        report->plan.observation_count > 0 && !(p->options && p->options->ignore_readings);
+    if (report->uses_readings)
+        report->farthest_reading = farthest_reading(&report->plan);
+    return MEMPLAN_OK;
+}
+
+static enum memplan_status finish(struct pipeline *p)
+{
+    struct memplan_report *report = p->report;
+    enum memplan_status status;
+
+    sum_up(report);
+    if ((status = bind(p, report->alternatives[report->best].combination)))
+        return status;
+    mpl_capacity_complete_plan(&report->alternatives[report->best].capacity, p->plan);
+    report->plan = *p->plan;
+    mpl_verdict_decide(report);
+    if (report->survival >= 0 && !(p->options && p->options->no_suggestions) &&
+        (status = mpl_verdict_suggest(p->spec, report, &p->estimator, p->err)))
+        return status;
+    if ((status = mpl_notes_collect(p->spec, report, p->err)))
+        return status;
+    return dump(p);
+}
+
+static enum memplan_status run_stages(struct pipeline *p)
+{
+    enum memplan_status status;
+
+    if ((status = start(p)) || (status = estimate_all(p)) || (status = weigh(p)))
+        return status;
+    return finish(p);
+}
+
+enum memplan_status mpl_pipeline_run(const struct mpl_spec *spec,
+                                     const struct memplan_options *options,
+                                     struct memplan_report **report_out, struct memplan_error *err)
+{
+    struct pipeline p = {.spec = spec, .options = options, .err = err};
+    enum memplan_status status;
+
+    p.report = calloc(1, sizeof(*p.report));
+    p.plan = malloc(sizeof(*p.plan));
+    if (!p.report || !p.plan || mpl_estimator_init(&p.estimator, err))
+        status = mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
+    else
+        status = run_stages(&p);
+    free(p.plan);
+    mpl_estimator_free(&p.estimator);
+    if (status)
+        memplan_report_free(p.report);
+    else
+        *report_out = p.report;
+    return status;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* What a report must admit: defaults taken, figures from tables, open readings. */
+#include "verdict/notes.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/fail.h"
+
+static void add(struct memplan_report *report, enum mpl_note_code code, const char *path,
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+static void add(struct memplan_report *report, enum mpl_note_code code, const char *path,
+                const char *format, ...)
+{
+    struct mpl_report_note *note;
+    va_list args;
+
+    if (report->note_count == MPL_MAX_NOTES)
+        return;
+    note = &report->notes[report->note_count++];
+    note->code = code;
+    snprintf(note->path, sizeof(note->path), "%s", path);
+    va_start(args, format);
+    vsnprintf(note->text, sizeof(note->text), format, args);
+    va_end(args);
+}
+
+static void add_range(struct memplan_report *report, enum mpl_note_code code, const char *path,
+                      const struct mpl_range *range)
+{
+    add(report, code, path, "%llu to %llu MiB: %s",
+        (unsigned long long)(range->low_bytes / MPL_MIB),
+        (unsigned long long)(range->high_bytes / MPL_MIB), range->source);
+}
+
+static void add_capacity(struct memplan_report *report)
+{
+    const struct mpl_capacity *c = &report->alternatives[report->best].capacity;
+
+    if (c->state == MPL_CAPACITY_NO_DEVICE) {
+        add(report, MPL_NOTE_NO_DEVICE, "device",
+            "the plan names no card and gives no total_bytes");
+        return;
+    }
+    if (c->remark[0])
+        add(report, MPL_NOTE_DEVICE_FIRST_OF_SEVERAL, "device.gpu", "%s", c->remark);
+    if (!c->total_is_given && c->row->total_status != MPL_MEASURED)
+        add(report, MPL_NOTE_DEVICE_TOTAL_NOT_MEASURED, "device.total_bytes", "%s", c->row->source);
+    if (!c->total_is_given && c->row->total_low_bytes != c->row->total_high_bytes)
+        add(report, MPL_NOTE_DEVICE_TOTAL_VARIES, "device.total_bytes",
+            "%llu to %llu MiB were seen", (unsigned long long)(c->row->total_low_bytes / MPL_MIB),
+            (unsigned long long)(c->row->total_high_bytes / MPL_MIB));
+    if (c->state == MPL_CAPACITY_NOT_KNOWN)
+        add(report, MPL_NOTE_CONTEXT_NOT_KNOWN, "device.context_bytes",
+            "the table has no figure for this card");
+    else if (!c->context_is_given)
+        add_range(report, MPL_NOTE_CONTEXT_FROM_TABLE, "device.context_bytes", &c->context);
+    if (!c->nccl_is_given && c->nccl.high_bytes > 0)
+        add_range(report, MPL_NOTE_NCCL_FROM_TABLE, "device.nccl_bytes", &c->nccl);
+}
+
+static void add_readings(struct memplan_report *report)
+{
+    for (size_t i = 0; i < report->alternative_count; i++)
+        if (report->alternatives[i].is_excluded) {
+            add(report, MPL_NOTE_ALTERNATIVE_EXCLUDED, "observations",
+                "%zu of %zu alternatives are excluded by the readings",
+                report->alternative_count - report->kept_count, report->alternative_count);
+            break;
+        }
+    if (report->readings_contradict)
+        add(report, MPL_NOTE_READINGS_CONTRADICT, "observations",
+            "no alternative comes near all readings");
+}
+
+enum memplan_status mpl_notes_collect(const struct mpl_spec *spec, struct memplan_report *report,
+                                      struct memplan_error *err)
+{
+    struct mpl_notes *notes = mpl_arena_alloc(&report->arena, sizeof(*notes));
+    struct mpl_plan *plan = mpl_arena_alloc(&report->arena, sizeof(*plan));
+    enum memplan_status status;
+
+    if (!notes || !plan)
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory for the notes");
+    status = mpl_spec_bind(spec, report->alternatives[report->best].combination, plan, notes, err);
+    if (status)
+        return status;
+    for (uint32_t i = 0; i < notes->count; i++) {
+        static const enum mpl_note_code codes[] = {
+            [MPL_NOTE_DEFAULT] = MPL_NOTE_DEFAULT_TAKEN,
+            [MPL_NOTE_IGNORED] = MPL_NOTE_FIELD_IGNORED,
+            [MPL_NOTE_UNTESTED] = MPL_NOTE_VERSION_UNTESTED,
+        };
+
+        add(report, codes[notes->notes[i].kind], notes->notes[i].path, "%s", notes->notes[i].text);
+    }
+    add_capacity(report);
+    if (report->uses_readings)
+        add_readings(report);
+    return MEMPLAN_OK;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* Stage "verdict": fits, does not fit, inside the margin, cannot tell. */
+#include "verdict/verdict.h"
+
+#include <stdio.h>
+
+/* Below this chance a run is said not to fit; between here and 1 - risk it is inside the margin. */
+#define EVEN_CHANCE 0.5
+
+static double gib(double bytes)
+{
+    return bytes / (double)MPL_GIB;
+}
+
+enum memplan_verdict mpl_verdict_of(double survival, double risk)
+{
+    if (survival < 0)
+        return MEMPLAN_CANNOT_TELL;
+    if (survival > 1 - risk)
+        return MEMPLAN_FITS;
+    return survival < EVEN_CHANCE ? MEMPLAN_DOES_NOT_FIT : MEMPLAN_INSIDE_MARGIN;
+}
+
+/* Lowest and highest end of the bands that are left. */
+static void span_of_needs(const struct memplan_report *report, double *low, double *high)
+{
+    *low = *high = -1;
+    for (size_t a = 0; a < report->alternative_count; a++) {
+        const struct mpl_alternative *alternative = &report->alternatives[a];
+
+        if (alternative->is_excluded)
+            continue;
+        if (*low < 0 || (double)alternative->estimate.needs.low_bytes < *low)
+            *low = (double)alternative->estimate.needs.low_bytes;
+        if ((double)alternative->estimate.needs.high_bytes > *high)
+            *high = (double)alternative->estimate.needs.high_bytes;
+    }
+}
+
+static const char *opening(enum memplan_verdict verdict)
+{
+    switch (verdict) {
+    case MEMPLAN_FITS:
+        return "It fits";
+    case MEMPLAN_DOES_NOT_FIT:
+        return "It does not fit";
+    default:
+        return "It may or may not fit";
+    }
+}
+
+static void explain(struct memplan_report *report)
+{
+    const struct mpl_capacity *c = &report->alternatives[report->best].capacity;
+    double low, high;
+    char chance[32], needs[64];
+
+    span_of_needs(report, &low, &high);
+    if (report->survival > 0.9995)
+        snprintf(chance, sizeof(chance), "above 99.9 %%");
+    else if (report->survival < 0.0005)
+        snprintf(chance, sizeof(chance), "below 0.1 %%");
+    else
+        snprintf(chance, sizeof(chance), "%.1f %%", report->survival * 100);
+    if (gib(high) - gib(low) < 0.05)
+        snprintf(needs, sizeof(needs), "%.1f GiB", gib(high));
+    else
+        snprintf(needs, sizeof(needs), "%.1f to %.1f GiB", gib(low), gib(high));
+    snprintf(report->reason, sizeof(report->reason),
+             "%s: PyTorch's allocator needs %s%s, the card can give it about %.1f GiB; the chance "
+             "that every rank survives is %s.",
+             opening(report->verdict), needs,
+             report->kept_count > 1 ? " over what the plan leaves open" : "",
+             gib((double)c->usable_bytes), chance);
+}
+
+void mpl_verdict_decide(struct memplan_report *report)
+{
+    const struct mpl_capacity *c = &report->alternatives[report->best].capacity;
+
+    report->verdict = mpl_verdict_of(report->survival, report->risk);
+    if (c->state == MPL_CAPACITY_NO_DEVICE)
+        snprintf(report->reason, sizeof(report->reason),
+                 "Cannot tell: the plan names no card (device.gpu) and gives no "
+                 "device.total_bytes; the figures are a prediction without a verdict.");
+    else if (c->state == MPL_CAPACITY_NOT_KNOWN)
+        snprintf(report->reason, sizeof(report->reason),
+                 "Cannot tell: nothing is known about the CUDA context of this card; give "
+                 "device.context_bytes.");
+    else
+        explain(report);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* The public header compiles alone as C11, and the layouts that callers rely on are as published.
+ */
+#include <memplan.h>
+
+/* Frozen: lives in the caller's memory, without a size of its own. */
+_Static_assert(offsetof(struct memplan_error, status) == 0, "status moved");
+_Static_assert(offsetof(struct memplan_error, line) == 4, "line moved");
+_Static_assert(offsetof(struct memplan_error, column) == 8, "column moved");
+_Static_assert(offsetof(struct memplan_error, offset) == 16, "offset moved");
+_Static_assert(offsetof(struct memplan_error, source) == 24, "source moved");
+_Static_assert(offsetof(struct memplan_error, path) == 152, "path moved");
+_Static_assert(offsetof(struct memplan_error, text) == 280, "text moved");
+_Static_assert(sizeof(struct memplan_error) == 536, "memplan_error changed its size");
+
+/* Carry their size, so they may grow at the end; what is there stays where it is. */
+_Static_assert(offsetof(struct memplan_summary, size) == 0, "size must come first");
+_Static_assert(offsetof(struct memplan_options, size) == 0, "size must come first");
+
+/* Exit codes of the command. */
+_Static_assert(MEMPLAN_FITS == 0 && MEMPLAN_DOES_NOT_FIT == 3 && MEMPLAN_INSIDE_MARGIN == 4 &&
+                   MEMPLAN_CANNOT_TELL == 5,
+               "verdicts are stable");
+
+/* Statuses are never renumbered. */
+_Static_assert(MEMPLAN_OK == 0 && MEMPLAN_ERR_NOMEM == 1 && MEMPLAN_ERR_ARG == 2 &&
+                   MEMPLAN_ERR_SYNTAX == 3 && MEMPLAN_ERR_VALUE == 4 &&
+                   MEMPLAN_ERR_UNSUPPORTED == 5 && MEMPLAN_ERR_OVERFLOW == 6 &&
+                   MEMPLAN_ERR_LIMIT == 7 && MEMPLAN_ERR_INTERNAL == 8,
+               "statuses are stable");

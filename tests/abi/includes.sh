@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Who includes whom: each folder of lib/ and the folders it may include from, besides itself and
+# base. A stage that reaches for a later one is found here. usage: includes.sh SOURCE_ROOT
+set -u
+export LC_ALL=C
+cd "$1" || exit 1
+
+rules='
+base:
+table:
+timeline: table
+spec: table
+ingest: table spec
+tape: table timeline spec
+op: table timeline tape spec
+step: table timeline tape op arch optim parallel spec
+compile: table timeline tape
+arch: table timeline tape op step spec compile parallel
+optim: table timeline tape op step spec
+parallel: table timeline tape op step spec
+replay: table timeline
+estimate: table timeline spec step replay
+verdict: table timeline spec replay estimate
+emit: table timeline spec replay estimate verdict
+'
+
+# shellcheck disable=SC2046 # our own file names hold no spaces
+awk -v rules="$rules" '
+    BEGIN {
+        n = split(rules, lines, "\n")
+        for (i = 1; i <= n; i++)
+            if (split(lines[i], part, ":") == 2)
+                allowed[part[1]] = " " part[1] " base " part[2] " "
+    }
+    function complain(what) { print FILENAME ": " what; failed = 1 }
+    FNR == 1 {
+        files++
+        split(FILENAME, path, "/")
+        in_lib = path[1] == "lib" && path[3] != ""
+        if (in_lib && !(path[2] in allowed))
+            complain("no rule for lib/" path[2])
+    }
+    /^#include <jansson.h>/ && in_lib && path[2] != "ingest" && path[2] != "emit" {
+        complain("jansson.h belongs in ingest and emit")
+    }
+    /^#include "[a-z_]+\// {
+        split($2, used, /["\/]/)
+        if (in_lib && index(allowed[path[2]], " " used[2] " ") == 0)
+            complain("includes " used[2] "/, which lib/" path[2] " may not")
+        if (path[1] != "lib")
+            complain("is a guest of memplan.h and may include nothing else of the library")
+    }
+    END {
+        if (files == 0) { print "no file found"; failed = 1 }
+        exit failed
+    }
+' $(find lib cli examples -name '*.[ch]')

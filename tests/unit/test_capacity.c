@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/* What a card can give: the sum of docs/devices.md by hand, and where its terms come from. */
+#include "verdict/capacity.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "test.h"
+
+/* A plan as it is bound: nothing given for the card but its name. */
+static struct mpl_plan plan_for(const char *gpu, enum mpl_strategy strategy, int64_t ranks)
+{
+    struct mpl_plan plan = {0};
+
+    snprintf(plan.device.gpu, sizeof(plan.device.gpu), "%s", gpu);
+    plan.device.context_bytes = plan.device.nccl_bytes = -1;
+    plan.parallelism.strategy = strategy;
+    plan.parallelism.world_size = ranks;
+    plan.parallelism.replicate = 1;
+    return plan;
+}
+
+static struct mpl_capacity find(const struct mpl_plan *plan)
+{
+    struct memplan_error err = {0};
+    struct mpl_capacity c;
+
+    ck_assert_msg(mpl_capacity_find(plan, &c, &err) == MEMPLAN_OK, "%s", err.text);
+    return c;
+}
+
+#define MIB(n) ((n)*MPL_MIB)
+
+/* H100 80GB: total 81082 MiB, context 616, 700, 832 MiB, NCCL over NVLink 300, 500, 700 MiB. */
+START_TEST(sum_of_a_sharded_run)
+{
+    struct mpl_plan plan = plan_for("NVIDIA H100 80GB HBM3", MPL_STRATEGY_FSDP2, 4);
+    struct mpl_capacity c = find(&plan);
+
+    ck_assert_int_eq(c.state, MPL_CAPACITY_KNOWN);
+    ck_assert_uint_eq(c.total_bytes, MIB(UINT64_C(81082)));
+    ck_assert_uint_eq(c.usable_bytes, MIB(UINT64_C(81082) - 700 - 500));
+    ck_assert_uint_eq(c.usable_low_bytes, MIB(UINT64_C(81082) - 832 - 700));
+    ck_assert_uint_eq(c.usable_high_bytes, MIB(UINT64_C(81082) - 616 - 300));
+    /* Two 90 % intervals, 216 and 400 MiB wide: each 2 x 1.645 deviations. */
+    ck_assert(fabs(c.spread_bytes / (double)MPL_MIB - sqrt(216. * 216 + 400. * 400) / 3.29) < 1e-6);
+    ck_assert(!c.total_is_given && !c.context_is_given && !c.nccl_is_given);
+}
+END_TEST
+
+START_TEST(one_card_has_no_nccl)
+{
+    struct mpl_plan plan = plan_for("NVIDIA H100 80GB HBM3", MPL_STRATEGY_NONE, 1);
+    struct mpl_capacity c = find(&plan);
+
+    ck_assert_uint_eq(c.nccl.high_bytes, 0);
+    ck_assert_uint_eq(c.usable_bytes, MIB(UINT64_C(81082) - 700));
+    ck_assert_uint_eq(c.usable_low_bytes, MIB(UINT64_C(81082) - 832));
+    ck_assert_uint_eq(c.usable_high_bytes, MIB(UINT64_C(81082) - 616));
+    ck_assert(fabs(c.spread_bytes / (double)MPL_MIB - 216 / 3.29) < 1e-6);
+}
+END_TEST
+
+START_TEST(replication_is_a_second_communicator)
+{
+    struct mpl_plan plan = plan_for("NVIDIA H100 80GB HBM3", MPL_STRATEGY_FSDP2, 8);
+
+    plan.parallelism.replicate = 2;
+    ck_assert_uint_eq(find(&plan).nccl.expected_bytes, MIB(1000));
+}
+END_TEST
+
+START_TEST(given_figures_override)
+{
+    struct mpl_plan plan = plan_for("NVIDIA H100 80GB HBM3", MPL_STRATEGY_FSDP2, 4);
+    struct mpl_capacity c;
+
+    plan.device.context_bytes = 500;
+    plan.device.nccl_bytes = 0;
+    plan.device.other_bytes = 70;
+    c = find(&plan);
+    ck_assert_uint_eq(c.usable_bytes, MIB(UINT64_C(81082)) - 570);
+    ck_assert_uint_eq(c.usable_low_bytes, c.usable_bytes);
+    ck_assert_uint_eq(c.usable_high_bytes, c.usable_bytes);
+    ck_assert(c.spread_bytes == 0 && c.context_is_given && c.nccl_is_given);
+    plan.device.total_bytes = 10000;
+    c = find(&plan);
+    ck_assert_uint_eq(c.total_bytes, 10000);
+    ck_assert_uint_eq(c.usable_bytes, 10000 - 570);
+    ck_assert(c.total_is_given);
+}
+END_TEST
+
+START_TEST(figures_without_a_card)
+{
+    struct mpl_plan plan = plan_for("", MPL_STRATEGY_NONE, 1);
+
+    ck_assert_int_eq(find(&plan).state, MPL_CAPACITY_NO_DEVICE);
+    plan.device.total_bytes = 10000;
+    ck_assert_int_eq(find(&plan).state, MPL_CAPACITY_NOT_KNOWN);
+    plan.device.context_bytes = 10;
+    ck_assert_int_eq(find(&plan).state, MPL_CAPACITY_KNOWN);
+    ck_assert_uint_eq(find(&plan).usable_bytes, 9990);
+}
+END_TEST
+
+/* Over a link that nobody knows NCCL takes from what PCIe takes to what NVLink takes. */
+START_TEST(link_is_not_known_without_a_card)
+{
+    struct mpl_plan plan = plan_for("", MPL_STRATEGY_FSDP2, 2);
+
+    plan.device.total_bytes = 10 * (int64_t)MPL_GIB;
+    plan.device.context_bytes = 0;
+    ck_assert_uint_eq(find(&plan).usable_high_bytes, 10 * MPL_GIB - MIB(50));
+    ck_assert_uint_eq(find(&plan).usable_low_bytes, 10 * MPL_GIB - MIB(700));
+}
+END_TEST
+
+START_TEST(nothing_is_left_below_zero)
+{
+    struct mpl_plan plan = plan_for("", MPL_STRATEGY_NONE, 1);
+
+    plan.device.total_bytes = 1000;
+    plan.device.context_bytes = 600;
+    plan.device.other_bytes = 600;
+    ck_assert_uint_eq(find(&plan).usable_bytes, 0);
+    plan.device.other_bytes = INT64_MAX;
+    ck_assert_uint_eq(find(&plan).usable_bytes, 0);
+    ck_assert_uint_eq(find(&plan).usable_high_bytes, 0);
+}
+END_TEST
+
+/* The table has no context for AMD cards: a verdict needs one from the plan. */
+START_TEST(card_without_context)
+{
+    struct mpl_plan plan = plan_for("MI300X", MPL_STRATEGY_NONE, 1);
+    struct mpl_capacity c = find(&plan);
+
+    ck_assert_int_eq(c.state, MPL_CAPACITY_NOT_KNOWN);
+    ck_assert_uint_eq(c.usable_bytes, 0);
+    plan.device.context_bytes = 1000;
+    c = find(&plan);
+    ck_assert_int_eq(c.state, MPL_CAPACITY_KNOWN);
+    ck_assert_uint_eq(c.usable_bytes, c.row->total_bytes - 1000);
+}
+END_TEST
+
+static const struct {
+    const char *gpu, *expected;
+} unknown_table[] = {
+    {"RTX 4091", "NVIDIA GeForce RTX 4090"},
+    {"A100", "NVIDIA A100-SXM4-80GB"},
+    {"Ascend 910B", "expected a card of the table"},
+};
+
+START_TEST(unknown_card)
+{
+    struct mpl_plan plan = plan_for(unknown_table[_i].gpu, MPL_STRATEGY_NONE, 1);
+    struct memplan_error err = {0};
+    struct mpl_capacity c;
+
+    ck_assert_int_eq(mpl_capacity_find(&plan, &c, &err), MEMPLAN_ERR_VALUE);
+    ck_assert_str_eq(err.path, "/device/gpu");
+    ck_assert_msg(strstr(err.text, unknown_table[_i].gpu) &&
+                      strstr(err.text, unknown_table[_i].expected),
+                  "%s", err.text);
+}
+END_TEST
+
+START_TEST(card_completes_the_plan)
+{
+    struct mpl_plan plan = plan_for("NVIDIA H100 80GB HBM3", MPL_STRATEGY_NONE, 1);
+    struct mpl_capacity c = find(&plan);
+
+    mpl_capacity_complete_plan(&c, &plan);
+    ck_assert(plan.device.compute_capability == 9.0);
+    ck_assert_int_eq(plan.device.multiprocessors, 132);
+    plan.device.compute_capability = 8.0;
+    plan.device.multiprocessors = 7;
+    mpl_capacity_complete_plan(&c, &plan);
+    ck_assert(plan.device.compute_capability == 8.0 && plan.device.multiprocessors == 7);
+    plan = plan_for("", MPL_STRATEGY_NONE, 1);
+    c = find(&plan);
+    mpl_capacity_complete_plan(&c, &plan);
+    ck_assert(plan.device.compute_capability == 0 && plan.device.multiprocessors == 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("capacity");
+
+    tcase_add_test(tcase, sum_of_a_sharded_run);
+    tcase_add_test(tcase, one_card_has_no_nccl);
+    tcase_add_test(tcase, replication_is_a_second_communicator);
+    tcase_add_test(tcase, given_figures_override);
+    tcase_add_test(tcase, figures_without_a_card);
+    tcase_add_test(tcase, link_is_not_known_without_a_card);
+    tcase_add_test(tcase, nothing_is_left_below_zero);
+    tcase_add_test(tcase, card_without_context);
+    tcase_add_loop_test(tcase, unknown_card, 0, ROWS(unknown_table));
+    tcase_add_test(tcase, card_completes_the_plan);
+    return test_run("capacity", tcase);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Each of the library's own allocations fails once: a right answer or MEMPLAN_ERR_NOMEM, no crash,
+ * nothing left behind. The linker sends the calls of the library's and the test's objects here;
+ * those of shared libraries are not touched.
+ */
+#include <memplan.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "test.h"
+#include "tiny.h"
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *ptr, size_t size);
+void __real_free(void *ptr);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *ptr, size_t size);
+void __wrap_free(void *ptr);
+
+/* ---- counting allocations ---------------------------------------------------------------------
+ */
+
+static struct {
+    size_t count;   /* allocations asked for */
+    size_t fail_at; /* number of the one that fails, from 1; 0: none */
+    bool fails_on;  /* and all later ones */
+    void *live[4096];
+    size_t live_count;
+} heap;
+
+static bool must_fail(void)
+{
+    heap.count++;
+    return heap.fail_at &&
+           (heap.fails_on ? heap.count >= heap.fail_at : heap.count == heap.fail_at);
+}
+
+static void *born(void *ptr)
+{
+    if (ptr && heap.live_count < sizeof(heap.live) / sizeof(heap.live[0]))
+        heap.live[heap.live_count++] = ptr;
+    return ptr;
+}
+
+/* Pointers that a shared library allocated are not in the list. */
+static void died(const void *ptr)
+{
+    for (size_t i = heap.live_count; ptr && i-- > 0;)
+        if (heap.live[i] == ptr) {
+            heap.live[i] = heap.live[--heap.live_count];
+            return;
+        }
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return must_fail() ? NULL : born(__real_malloc(size));
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return must_fail() ? NULL : born(__real_calloc(count, size));
+}
+
+void *__wrap_realloc(void *ptr, size_t size)
+{
+    if (must_fail())
+        return NULL;
+    died(ptr);
+    return born(__real_realloc(ptr, size));
+}
+
+void __wrap_free(void *ptr)
+{
+    died(ptr);
+    __real_free(ptr);
+}
+
+/* ---- the run ----------------------------------------------------------------------------------
+ */
+
+static const char *const plan_table[] = {
+    TINY_PLAN("256", "60000000"),
+    "{\"id\": \"a\", " TINY_MODEL("{\"any_of\": [1000, 1200]}") ", " TINY_TRAINING(
+        "256") ", "
+               "\"parallelism\": {\"strategy\": \"fsdp2\", \"world_size\": 2},"
+               " \"device\": {\"gpu\": \"RTX 4090\"},"
+               " \"observations\": [{\"sequence_length\": 128, \"bytes\": \"20 MB\"}]}",
+    "{" TINY_MODEL("1000") ", \"training\": {\"sequence_length\": 256, \"attention\": \"eager\","
+                           " \"activation_checkpointing\": \"full\", \"autocast\": \"bfloat16\","
+                           " \"padding\": true, \"optimizer\": {\"name\": \"muon\"}}}",
+    "{\"model\": {\"model_type\": \"eagle3\", \"hidden_size\": 256, \"intermediate_size\": 512,"
+    " \"num_attention_heads\": 4, \"vocab_size\": 1000, \"draft_vocab_size\": 500},"
+    " \"training\": {\"sequence_length\": 256, \"ttt_steps\": 2},"
+    " \"parallelism\": {\"strategy\": \"fsdp2\", \"world_size\": 2}}",
+};
+
+/* Load, set, estimate, JSON. *json_out is new, NULL on failure. */
+static enum memplan_status run(const char *text, char **json_out, struct memplan_error *err)
+{
+    const struct memplan_options options = {
+        .size = sizeof(options), .no_suggestions = 1, .dump_stages = MEMPLAN_STAGE_REPLAY};
+    struct memplan_plan *plan = NULL;
+    struct memplan_report *report = NULL;
+    char *dump = NULL;
+    enum memplan_status status = memplan_plan_load(text, strlen(text), "plan", &plan, err);
+
+    if (!status)
+        status = memplan_plan_set(plan, "training.sequence_length=128", err);
+    if (!status)
+        status = memplan_estimate(plan, &options, &report, err);
+    if (!status)
+        status = memplan_report_dump(report, MEMPLAN_STAGE_REPLAY, &dump, err);
+    if (!status)
+        status = memplan_report_to_json(report, json_out, err);
+    memplan_free(dump);
+    memplan_report_free(report);
+    memplan_plan_free(plan);
+    return status;
+}
+
+/* All of them when there are few, else about this many, and always the first ones. */
+#define MOST_RUNS 150
+
+static void fail_each(const char *text, bool fails_on)
+{
+    struct memplan_error err;
+    char *expected = NULL, *json;
+    size_t total, stride, live_before;
+
+    heap.fail_at = heap.count = 0;
+    ck_assert_msg(!run(text, &expected, &err), "%s", err.text);
+    total = heap.count;
+    stride = 1 + total / MOST_RUNS;
+    live_before = heap.live_count;
+    ck_assert_uint_gt(total, 20);
+    for (size_t n = 1; n <= total; n += n < 40 ? 1 : stride) {
+        enum memplan_status status;
+
+        json = NULL;
+        heap.count = 0;
+        heap.fail_at = n;
+        heap.fails_on = fails_on;
+        status = run(text, &json, &err);
+        heap.fail_at = 0;
+        if (status) {
+            ck_assert_msg(status == MEMPLAN_ERR_NOMEM && err.status == status && err.text[0],
+                          "allocation %zu: %d, \"%s\"", n, (int)status, err.text);
+            ck_assert_ptr_null(json);
+        } else {
+            ck_assert_msg(!strcmp(json, expected), "allocation %zu: another answer", n);
+        }
+        memplan_free(json);
+        ck_assert_msg(heap.live_count == live_before, "allocation %zu: %zu pieces are left", n,
+                      heap.live_count - live_before);
+    }
+    memplan_free(expected);
+}
+
+START_TEST(each_allocation_fails_once)
+{
+    fail_each(plan_table[_i], false);
+}
+END_TEST
+
+START_TEST(all_allocations_fail_from_one_on)
+{
+    fail_each(plan_table[_i], true);
+}
+END_TEST
+
+START_TEST(schema_without_memory)
+{
+    struct memplan_error err;
+    char *json = NULL;
+
+    for (size_t n = 1;; n++) {
+        enum memplan_status status;
+
+        heap.count = 0;
+        heap.fail_at = n;
+        status = memplan_plan_schema(&json, &err);
+        heap.fail_at = 0;
+        if (!status && heap.count < n)
+            break;
+        ck_assert(!status || status == MEMPLAN_ERR_NOMEM);
+        memplan_free(json);
+        json = NULL;
+    }
+    ck_assert_ptr_nonnull(json);
+    memplan_free(json);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("oom");
+
+    tcase_set_timeout(tcase, 20);
+    tcase_add_loop_test(tcase, each_allocation_fails_once, 0, ROWS(plan_table));
+    tcase_add_loop_test(tcase, all_allocations_fail_from_one_on, 0, ROWS(plan_table));
+    tcase_add_test(tcase, schema_without_memory);
+    return test_run("oom", tcase);
+}
