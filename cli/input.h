@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* Files: a plan's bytes, from a file, a preset or standard input. */
+#ifndef CLI_INPUT_H
+#define CLI_INPUT_H
+
+#include <stddef.h>
+
+#define INPUT_MOST_BYTES ((size_t)64 << 20)
+
+struct input {
+    char *text; /* owned */
+    size_t len;
+    char *source; /* name for messages, owned */
+};
+
+/** Reads what --model names. Returns 0, or an exit code after a message; *input is set on success
+ * only. */
+int input_read(const char *model, struct input *input);
+
+void input_free(struct input *input);
+
+/** Folder i in which presets are looked for, in order; NULL past the last. Borrowed. */
+const char *input_folder(size_t i);
+
+#endif

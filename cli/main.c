@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* The program: finds the command's row, parses its options, calls its function. */
+#include <errno.h>
+#include <memplan.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "message.h"
+#include "text.h"
+
+static const struct command command_table[] = {
+    {"estimate",
+     "[--model PLAN] [OPTION...]",
+     "Prints the peaks, where they come from, the verdict, and what would fit.",
+     cmd_estimate,
+     {{options_plan, options_estimate, options_common}, false},
+     false},
+    {"check",
+     "[OPTION...] PLAN...",
+     "Prints one line per plan; for hooks.",
+     cmd_check,
+     {{options_plan, options_common}, false},
+     true},
+    {"exec",
+     "[OPTION...] -- CMD [ARG...]",
+     "Becomes CMD if the plan fits; refuses with 3, 4 or 5 without running it.",
+     cmd_exec,
+     {{options_plan, options_exec, options_common}, true},
+     true},
+    {"list",
+     "[models | fields]",
+     "Lists the presets for --model, or the fields for --set.",
+     cmd_list,
+     {{options_common}, false},
+     true},
+    {"schema",
+     "",
+     "Prints the JSON schema of a plan.",
+     cmd_schema,
+     {{options_common}, false},
+     false},
+    {"help",
+     "[COMMAND | fields]",
+     "Explains a command, or lists the fields of a plan.",
+     cmd_help,
+     {{options_help, options_common}, false},
+     true},
+};
+
+const struct command *command_at(size_t i)
+{
+    return i < sizeof(command_table) / sizeof(*command_table) ? &command_table[i] : NULL;
+}
+
+const struct command *command_find(const char *name)
+{
+    const struct command *command;
+
+    for (size_t i = 0; (command = command_at(i)); i++)
+        if (strcmp(command->name, name) == 0)
+            return command;
+    return NULL;
+}
+
+/* A program that meets another library than it was compiled for should say so at once. */
+static void compare_versions(void)
+{
+    if (strcmp(memplan_version(), MEMPLAN_VERSION_STRING) != 0)
+        message_print("compiled for libmemplan %s, running with %s", MEMPLAN_VERSION_STRING,
+                      memplan_version());
+}
+
+static int print_version(void)
+{
+    printf("memplan %s, libmemplan %s\n", MEMPLAN_VERSION_STRING, memplan_version());
+    return 0;
+}
+
+static int run_command(const struct command *command, int argc, char **argv)
+{
+    struct settings settings = {0};
+    int code = options_parse(&command->options, argc, argv, &settings);
+
+    if (code)
+        ;
+    else if (settings.help)
+        code = help_print(settings.topic ? settings.topic : command->name, false);
+    else if (settings.version)
+        code = print_version();
+    else if (settings.word_count && !command->takes_words)
+        code =
+            message_invalid("%s: unexpected word %s%s", command->name, settings.words[0],
+                            command->run == cmd_estimate ? "; plans are given with --model" : "");
+    else
+        code = command->run(&settings);
+    options_free(&settings);
+    return code;
+}
+
+static int fail_command(const char *word)
+{
+    const struct command *command;
+
+    if (access(word, F_OK) == 0)
+        return message_invalid("%s is not a command; to estimate a plan: memplan --model %s", word,
+                               word);
+    for (size_t i = 0; (command = command_at(i)); i++)
+        if (text_is_near(word, command->name))
+            return message_invalid("unknown command %s, did you mean %s?", word, command->name);
+    return message_invalid("unknown command %s; see memplan help", word);
+}
+
+static int dispatch(int argc, char **argv)
+{
+    const struct command *command = &command_table[0];
+
+    if (argc < 2)
+        return message_invalid("no command and no --model; see memplan help");
+    if (argv[1][0] == '-') {
+        /* --help without a command explains all of them. */
+        if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+            return help_print(NULL, false);
+        return run_command(command, argc, argv);
+    }
+    command = command_find(argv[1]);
+    return command ? run_command(command, argc - 1, argv + 1) : fail_command(argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    int code;
+
+    compare_versions();
+    code = dispatch(argc, argv);
+    /* A report that did not reach its reader must not look like an answer. */
+    if (fflush(stdout) || ferror(stdout)) {
+        message_print("standard output: %s", strerror(errno));
+        return CLI_INTERNAL;
+    }
+    return code;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/* Options: one row each, which drives parsing, --help and the test of the manual. */
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "message.h"
+#include "text.h"
+
+#define AT(member)   offsetof(struct settings, member)
+#define MOST_OPTIONS 32
+
+const struct option_row options_plan[] = {
+    {"model", "PLAN", "plan or config.json to read, \"-\" for standard input, or a preset's name",
+     OPTION_TEXT, AT(model), NULL},
+    {"seq", "N", "sequence length, tokens", OPTION_FIELD, 0, "training.sequence_length"},
+    {"batch", "N", "micro batch of one rank, sequences", OPTION_FIELD, 0,
+     "training.micro_batch_size"},
+    {"gpu", "NAME", "card, by a part of its name", OPTION_NAME, 0, "device.gpu"},
+    {"gpus", "N", "ranks over all nodes", OPTION_FIELD, 0, "parallelism.world_size"},
+    {"set", "FIELD=VALUE", "set any field of the plan; may be repeated", OPTION_SET, 0, NULL},
+    {"risk", "R", "largest accepted chance that a \"fits\" is wrong (0.01)", OPTION_RISK, AT(risk),
+     NULL},
+    {"no-readings", NULL, "leave the plan's observations out", OPTION_FLAG, AT(no_readings), NULL},
+    {0},
+};
+
+const struct option_row options_estimate[] = {
+    {"no-suggestions", NULL, "do not search for the longest sequence that fits", OPTION_FLAG,
+     AT(no_suggestions), NULL},
+    {"json", NULL, "print the report as JSON", OPTION_FLAG, AT(json), NULL},
+    {"jsonl", NULL, "read plans from standard input, one a line; print one report a line",
+     OPTION_FLAG, AT(jsonl), NULL},
+    {"dump", "STAGE", "print one stage in place of the report: spec, timeline or replay",
+     OPTION_TEXT, AT(dump), NULL},
+    {0},
+};
+
+const struct option_row options_exec[] = {
+    {"accept-margin", NULL, "run when the answer is \"inside the margin\" too", OPTION_FLAG,
+     AT(accept_margin), NULL},
+    {"force", NULL, "run whatever the answer, even for an invalid plan", OPTION_FLAG, AT(force),
+     NULL},
+    {0},
+};
+
+const struct option_row options_help[] = {
+    {"markdown", NULL, "print the list of fields in Markdown", OPTION_FLAG, AT(markdown), NULL},
+    {0},
+};
+
+const struct option_row options_common[] = {
+    {"help", "[=TOPIC]", "this text; --help=fields lists the fields of a plan", OPTION_HELP,
+     AT(help), NULL},
+    {"version", NULL, "print the version", OPTION_FLAG, AT(version), NULL},
+    {0},
+};
+
+/* Adds an assignment; takes text, which is NULL when there was no memory for it. */
+static int add_assignment(struct settings *settings, char *option, char *text)
+{
+    struct assignment *grown =
+        realloc(settings->assignments, (settings->assignment_count + 1) * sizeof(*grown));
+
+    if (grown)
+        settings->assignments = grown;
+    if (!grown || !text || !option) {
+        free(text);
+        free(option);
+        message_print("out of memory");
+        return CLI_INTERNAL;
+    }
+    grown[settings->assignment_count++] = (struct assignment){option, text};
+    return 0;
+}
+
+static int assign_field(const struct option_row *row, const char *argument,
+                        struct settings *settings)
+{
+    char *option = text_format("--%s %s", row->name, argument);
+
+    if (row->kind == OPTION_SET)
+        return add_assignment(settings, option, text_format("%s", argument));
+    return add_assignment(settings, option, text_format("%s=%s", row->path, argument));
+}
+
+/* A name that is a number, as in "--gpu 4090", stays text: it is written as JSON. */
+static int assign_name(const struct option_row *row, const char *argument,
+                       struct settings *settings)
+{
+    char *quoted = text_quote(argument);
+    int code;
+
+    if (!quoted)
+        return message_invalid("--%s: the name is not UTF-8 text", row->name);
+    code = add_assignment(settings, text_format("--%s %s", row->name, argument),
+                          text_format("%s=%s", row->path, quoted));
+    free(quoted);
+    return code;
+}
+
+static int read_risk(const char *argument, double *risk)
+{
+    char *end;
+
+    errno = 0;
+    *risk = strtod(argument, &end);
+    if (errno || end == argument || *end || !(*risk > 0 && *risk < 0.5))
+        return message_invalid("--risk %s: expected a number above 0 and below 0.5", argument);
+    return 0;
+}
+
+static int apply(const struct option_row *row, const char *argument, struct settings *settings)
+{
+    void *target = (char *)settings + row->offset;
+
+    switch (row->kind) {
+    case OPTION_HELP:
+        settings->topic = argument;
+        *(bool *)target = true;
+        return 0;
+    case OPTION_FLAG:
+        *(bool *)target = true;
+        return 0;
+    case OPTION_TEXT:
+        *(const char **)target = argument;
+        return 0;
+    case OPTION_RISK:
+        return read_risk(argument, target);
+    case OPTION_NAME:
+        return assign_name(row, argument, settings);
+    case OPTION_FIELD:
+    case OPTION_SET:
+        return assign_field(row, argument, settings);
+    }
+    return CLI_INTERNAL;
+}
+
+/* getopt's table and, beside it, our rows. Returns their number. */
+static int list_options(const struct option_set *set, struct option *options,
+                        const struct option_row **rows)
+{
+    int count = 0;
+
+    for (size_t t = 0; t < OPTION_TABLES && set->tables[t]; t++)
+        for (const struct option_row *row = set->tables[t]; row->name; row++) {
+            options[count] = (struct option){
+                .name = row->name,
+                .has_arg = row->kind == OPTION_HELP ? optional_argument
+                           : row->argument          ? required_argument
+                                                    : no_argument,
+                .val = count + 1,
+            };
+            rows[count++] = row;
+        }
+    options[count] = (struct option){0};
+    return count;
+}
+
+/* Says what was wrong with the word that getopt stopped at. */
+static int refuse(const struct option_row **rows, int count, int found, const char *word)
+{
+    int index = optopt - 1;
+
+    if (index >= 0 && index < count && strncmp(word, "--", 2) == 0)
+        return found == ':'
+                   ? message_invalid("--%s: needs %s", rows[index]->name, rows[index]->argument)
+                   : message_invalid("--%s: takes no value", rows[index]->name);
+    for (int i = 0; i < count; i++)
+        if (strncmp(word, "--", 2) == 0 && text_is_near(word + 2, rows[i]->name))
+            return message_invalid("unknown option %s, did you mean --%s?", word, rows[i]->name);
+    return message_invalid("unknown option %s; see memplan help", word);
+}
+
+int options_parse(const struct option_set *set, int argc, char **argv, struct settings *settings)
+{
+    struct option options[MOST_OPTIONS + 1];
+    const struct option_row *rows[MOST_OPTIONS];
+    int count = list_options(set, options, rows);
+    int found, before;
+
+    opterr = 0;
+    optind = 1;
+    while (before = optind, (found = getopt_long(argc, argv, set->stop_at_word ? "+:h" : ":h",
+                                                 options, NULL)) != -1) {
+        int code;
+
+        if (found == '?' || found == ':')
+            return refuse(rows, count, found, argv[optind > before ? optind - 1 : before]);
+        if (found == 'h') {
+            settings->help = true;
+            continue;
+        }
+        code = apply(rows[found - 1], optarg, settings);
+        if (code)
+            return code;
+    }
+    settings->words = argv + optind;
+    settings->word_count = (size_t)(argc - optind);
+    return 0;
+}
+
+void options_print(const struct option_set *set, FILE *out)
+{
+    for (size_t t = 0; t < OPTION_TABLES && set->tables[t]; t++)
+        for (const struct option_row *row = set->tables[t]; row->name; row++) {
+            char name[48];
+
+            snprintf(name, sizeof(name), "--%s%s%s", row->name,
+                     row->argument && row->kind != OPTION_HELP ? " " : "",
+                     row->argument ? row->argument : "");
+            fprintf(out, "  %-20s %s\n", name, row->help);
+        }
+}
+
+void options_free(struct settings *settings)
+{
+    for (size_t i = 0; i < settings->assignment_count; i++) {
+        free(settings->assignments[i].option);
+        free(settings->assignments[i].text);
+    }
+    free(settings->assignments);
+}

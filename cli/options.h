@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* Options: one row each, which drives parsing, --help and the test of the manual. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/** A field of the plan that an option set, in the order of the command line. */
+struct assignment {
+    char *option; /* as typed, for messages; owned */
+    char *text;   /* "path=value"; owned */
+};
+
+/** What the command line said. Text is borrowed from argv. */
+struct settings {
+    const char *model, *dump, *topic;
+    double risk; /* 0: the library's default */
+    bool json, jsonl, no_readings, no_suggestions;
+    bool accept_margin, force, markdown;
+    bool help, version;
+    struct assignment *assignments;
+    size_t assignment_count;
+    char **words; /* what follows the options; borrowed, ends in NULL */
+    size_t word_count;
+};
+
+enum option_kind {
+    OPTION_FLAG,  /* bool at offset becomes true */
+    OPTION_TEXT,  /* const char * at offset */
+    OPTION_RISK,  /* double at offset, above 0, below 0.5 */
+    OPTION_FIELD, /* one more assignment to path */
+    OPTION_NAME,  /* the same, always text */
+    OPTION_SET,   /* one more assignment as it stands */
+    OPTION_HELP,  /* bool at offset, and an optional topic */
+};
+
+struct option_row {
+    const char *name;     /* NULL ends a table */
+    const char *argument; /* as --help shows it; NULL: none */
+    const char *help;
+    enum option_kind kind;
+    size_t offset;    /* into struct settings */
+    const char *path; /* of OPTION_FIELD and OPTION_NAME */
+};
+
+#define OPTION_TABLES 4
+
+/** Options of a command: tables that commands share, NULL after the last. */
+struct option_set {
+    const struct option_row *tables[OPTION_TABLES];
+    bool stop_at_word; /* what follows the first word belongs to another program */
+};
+
+extern const struct option_row options_plan[];     /* what to estimate */
+extern const struct option_row options_estimate[]; /* how to print it */
+extern const struct option_row options_exec[];
+extern const struct option_row options_help[];
+extern const struct option_row options_common[];
+
+/** Parses argv[1..] into *settings. Returns 0, or an exit code after a message. */
+int options_parse(const struct option_set *set, int argc, char **argv, struct settings *settings);
+
+/** Prints one line per option. */
+void options_print(const struct option_set *set, FILE *out);
+
+void options_free(struct settings *settings);
+
+#endif

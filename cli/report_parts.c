@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* The report that a person reads: the five quantities, where they go, what the card can give. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report.h"
+#include "table.h"
+#include "text.h"
+
+#define MOST_PARTS   24
+#define MOST_LARGEST 5
+
+#define SMALLEST_SHARE 0.0005 /* shown as 0.1 % */
+
+struct peak_row {
+    const char *name, *key, *meaning;
+};
+
+static const struct peak_row peak_rows[] = {
+    {"live", "live_bytes", "tensors alive at one moment"},
+    {"allocated", "allocated_bytes", "torch.cuda.max_memory_allocated"},
+    {"reserved", "reserved_bytes", "torch.cuda.max_memory_reserved, card without limit"},
+    {"needs", "needs_bytes", "fails below the first figure, runs from the second"},
+    {"device", "device_bytes", "nvidia-smi: reserved, context, NCCL, others"},
+};
+
+static void print_band(struct table *table, struct libscols_line *row, const json_t *peak)
+{
+    char gib[64];
+    uint64_t low, high;
+
+    if (!report_needs(peak, &low, &high))
+        return;
+    table_cell(table, row, 1, "%s", text_band(low, high, gib, sizeof(gib)));
+    if (low == high)
+        table_cell(table, row, 2, "%.2f", (double)low / TEXT_GB);
+    else
+        table_cell(table, row, 2, "%.2f .. %.2f", (double)low / TEXT_GB, (double)high / TEXT_GB);
+}
+
+void report_print_peaks(struct page *page, const json_t *report)
+{
+    static const char *const names[] = {"", ">GiB", ">GB", "", NULL};
+    const json_t *peak = json_object_get(report, "peak");
+    const json_t *rank = json_array_get(json_object_get(report, "ranks"), 0);
+    uint64_t alike = report_bytes(rank, "equal_ranks");
+    struct table table;
+
+    report_heading(page, "Memory of %s; peak in %s, step %llu",
+                   alike > 1 ? "each rank, all are alike" : "the worst rank",
+                   report_text(peak, "phase"), (unsigned long long)report_bytes(peak, "step"));
+    table_begin(&table, names);
+    for (size_t i = 0; i < sizeof(peak_rows) / sizeof(*peak_rows); i++) {
+        const json_t *value = json_object_get(peak, peak_rows[i].key);
+        struct libscols_line *row;
+
+        /* Without a card nothing is known of what lies outside of PyTorch. */
+        if (!value ||
+            (strcmp(peak_rows[i].key, "device_bytes") == 0 && !json_object_get(report, "capacity")))
+            continue;
+        row = table_row(&table);
+        table_cell(&table, row, 0, "%s", peak_rows[i].name);
+        table_cell(&table, row, 3, "%s", peak_rows[i].meaning);
+        if (json_is_array(value)) {
+            print_band(&table, row, peak);
+            continue;
+        }
+        table_cell(&table, row, 1, "%.2f", (double)report_bytes(peak, peak_rows[i].key) / TEXT_GIB);
+        table_cell(&table, row, 2, "%.2f", (double)report_bytes(peak, peak_rows[i].key) / TEXT_GB);
+    }
+    page->failed |= !table_end(&table, page->out);
+}
+
+struct part {
+    const char *name;
+    uint64_t bytes;
+};
+
+static int compare_parts(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+
+    return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : strcmp(x->name, y->name);
+}
+
+/* The parts of an object that are not negligible, largest first. Returns their number. */
+static size_t list_parts(json_t *object, struct part *parts, uint64_t *sum)
+{
+    const char *name;
+    json_t *value;
+    size_t count = 0;
+
+    *sum = 0;
+    json_object_foreach(object, name, value)
+    {
+        uint64_t bytes = report_bytes(object, name);
+
+        if (!bytes || count == MOST_PARTS)
+            continue;
+        parts[count++] = (struct part){name, bytes};
+        *sum += bytes;
+    }
+    qsort(parts, count, sizeof(*parts), compare_parts);
+    while (count && (double)parts[count - 1].bytes < SMALLEST_SHARE * (double)*sum)
+        count--;
+    return count;
+}
+
+static void print_part(struct table *table, struct libscols_line *row, size_t column,
+                       const struct part *part, uint64_t sum)
+{
+    char name[40];
+
+    snprintf(name, sizeof(name), "%s", part->name);
+    for (char *c = name; *c; c++)
+        if (*c == '_')
+            *c = ' ';
+    table_cell(table, row, column, "%s", name);
+    table_cell(table, row, column + 1, "%.2f GiB", (double)part->bytes / TEXT_GIB);
+    table_cell(table, row, column + 2, "%.1f %%", 100 * (double)part->bytes / (double)sum);
+}
+
+static void print_tensor(struct table *table, const json_t *one)
+{
+    struct libscols_line *row = table_row(table);
+    char shape[48], op[40];
+    char *overload;
+
+    report_value(json_object_get(one, "shape"), shape, sizeof(shape));
+    snprintf(op, sizeof(op), "%s", report_text(one, "op"));
+    overload = strstr(op, ".default");
+    if (overload)
+        *overload = '\0';
+    table_cell(table, row, 0, "%.2f", (double)report_bytes(one, "bytes") / TEXT_GIB);
+    if (report_bytes(one, "count") > 1)
+        table_cell(table, row, 1, "%llu x", (unsigned long long)report_bytes(one, "count"));
+    table_cell(table, row, 2, "%.28s", op);
+    table_cell(table, row, 3, "%s %s", shape, report_text(one, "dtype"));
+    table_cell(table, row, 4, "%s, %s", report_text(one, "category"), report_text(one, "phase"));
+}
+
+/* The tensors that take most at the peak, alike ones together. */
+static void print_largest(struct page *page, const json_t *peak)
+{
+    static const char *const names[] = {">GiB", ">", "made by", "shape", "kind, phase", NULL};
+    const json_t *largest = json_object_get(peak, "largest"), *one;
+    struct table table;
+    size_t i;
+
+    if (!json_array_size(largest))
+        return;
+    report_heading(page, "Largest tensors at the peak");
+    table_begin(&table, names);
+    json_array_foreach(largest, i, one) if (i < MOST_LARGEST) print_tensor(&table, one);
+    page->failed |= !table_end(&table, page->out);
+}
+
+/* What each stream's pool keeps, when there is more than one. */
+static void print_streams(struct page *page, const json_t *peak)
+{
+    struct part streams[MOST_PARTS];
+    uint64_t sum;
+    size_t count = list_parts(json_object_get(peak, "by_stream"), streams, &sum);
+    char line[512];
+    size_t used = 0;
+
+    for (size_t i = 0; i < count && used < sizeof(line); i++)
+        used += (size_t)snprintf(line + used, sizeof(line) - used, "%s%s %.2f GiB", i ? ", " : "",
+                                 streams[i].name, (double)streams[i].bytes / TEXT_GIB);
+    if (count > 1)
+        text_wrap(page->out, "  one pool per stream: ", line);
+}
+
+void report_print_parts(struct page *page, const json_t *report)
+{
+    static const char *const names[] = {"", ">", ">", "", "", ">", ">", NULL};
+    const json_t *peak = json_object_get(report, "peak");
+    struct part kinds[MOST_PARTS], orders[MOST_PARTS];
+    uint64_t kind_sum, order_sum;
+    size_t kind_count = list_parts(json_object_get(peak, "by_category"), kinds, &kind_sum);
+    size_t order_count = list_parts(json_object_get(peak, "by_order"), orders, &order_sum);
+    struct table table;
+
+    if (!kind_count && !order_count)
+        return;
+    report_heading(page, "Where it goes, and how that grows with the sequence");
+    table_begin(&table, names);
+    for (size_t i = 0; i < kind_count || i < order_count; i++) {
+        struct libscols_line *row = table_row(&table);
+
+        if (i < kind_count)
+            print_part(&table, row, 0, &kinds[i], kind_sum);
+        if (i < order_count)
+            print_part(&table, row, 4, &orders[i], order_sum);
+    }
+    page->failed |= !table_end(&table, page->out);
+    print_streams(page, peak);
+    print_largest(page, peak);
+}
+
+static const struct peak_row card_rows[] = {
+    {"total", "total_bytes", "total_source"},
+    {"CUDA context", "context_bytes", "context_source"},
+    {"NCCL", "nccl_bytes", "nccl_source"},
+    {"other processes", "other_bytes", ""},
+};
+
+static void print_room_row(struct table *table, const char *name, double bytes, const char *text)
+{
+    struct libscols_line *row = table_row(table);
+
+    table_cell(table, row, 0, "%s", name);
+    table_cell(table, row, 1, "%.2f GiB", bytes / TEXT_GIB + 0.0); /* no -0 */
+    table_cell(table, row, 2, "%s", text);
+}
+
+/* What the run leaves of what the card can give: its tensors alone, and what else takes room. */
+static void print_room(struct table *table, const json_t *report)
+{
+    const json_t *peak = json_object_get(report, "peak");
+    const double usable = (double)report_bytes(json_object_get(report, "capacity"), "usable_bytes");
+    const double live = (double)report_bytes(peak, "live_bytes");
+    const double error = report_number(peak, "error", 0);
+    uint64_t low, high;
+    char text[128], band[64];
+
+    if (!report_needs(peak, &low, &high))
+        return;
+    snprintf(text, sizeof(text), "tensors at the peak; they alone %s %.2f GiB",
+             live > usable ? "lack" : "leave", fabs(usable - live) / TEXT_GIB);
+    print_room_row(table, "live", -live, text);
+    low = low > (uint64_t)live ? low - (uint64_t)live : 0;
+    high = high > (uint64_t)live ? high - (uint64_t)live : 0;
+    snprintf(text, sizeof(text), "%s: a pool per stream, free blocks that fit nothing",
+             text_band(low, high, band, sizeof(band)));
+    print_room_row(table, "pools, gaps", -(double)high, text);
+    snprintf(text, sizeof(text), "memplan's own error here is %.1f %%, %.2f GiB", error * 100,
+             error * usable / TEXT_GIB);
+    print_room_row(table, usable < live + (double)high ? "lacking" : "left",
+                   fabs(usable - live - (double)high), text);
+}
+
+void report_print_card(struct page *page, const json_t *report)
+{
+    static const char *const names[] = {"", ">", "", NULL};
+    const json_t *capacity = json_object_get(report, "capacity");
+    struct libscols_line *row;
+    struct table table;
+    char usable[64], source[68];
+
+    if (!report_usable(report, usable, sizeof(usable)))
+        return;
+    report_heading(page, "The card: %s",
+                   *report_text(capacity, "gpu") ? report_text(capacity, "gpu")
+                                                 : "as the plan says");
+    table_begin(&table, names);
+    for (size_t i = 0; i < sizeof(card_rows) / sizeof(*card_rows); i++) {
+        uint64_t bytes = report_bytes(capacity, card_rows[i].key);
+
+        if (!bytes)
+            continue;
+        row = table_row(&table);
+        table_cell(&table, row, 0, "%s", card_rows[i].name);
+        table_cell(&table, row, 1, "%s%.2f GiB", i ? "-" : "", (double)bytes / TEXT_GIB);
+        table_cell(&table, row, 2, "%s",
+                   text_cut(report_text(capacity, card_rows[i].meaning), source, sizeof(source)));
+    }
+    row = table_row(&table);
+    table_cell(&table, row, 0, "can give");
+    table_cell(&table, row, 1, "%.2f GiB",
+               (double)report_bytes(capacity, "usable_bytes") / TEXT_GIB);
+    if (strstr(usable, ".."))
+        table_cell(&table, row, 2, "%s GiB", usable);
+    print_room(&table, report);
+    page->failed |= !table_end(&table, page->out);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* From a plan's bytes and the command line to a report. */
+#include "run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "message.h"
+
+/* Another card by name: what the plan says of the old one's memory does not hold for it. */
+static enum memplan_status forget_card(struct memplan_plan *plan, struct memplan_error *err)
+{
+    static const char *const figures[] = {
+        "device.total_bytes=null",     "device.context_bytes=null",      "device.nccl_bytes=null",
+        "device.multiprocessors=null", "device.compute_capability=null",
+    };
+    enum memplan_status status = MEMPLAN_OK;
+
+    for (size_t i = 0; !status && i < sizeof(figures) / sizeof(*figures); i++)
+        status = memplan_plan_set(plan, figures[i], err);
+    return status;
+}
+
+static enum memplan_status assign_all(const struct settings *settings, struct memplan_plan *plan,
+                                      struct memplan_error *err)
+{
+    for (size_t i = 0; i < settings->assignment_count; i++) {
+        const struct assignment *one = &settings->assignments[i];
+        enum memplan_status status = MEMPLAN_OK;
+
+        if (strncmp(one->option, "--gpu ", 6) == 0)
+            status = forget_card(plan, err);
+        if (!status)
+            status = memplan_plan_set(plan, one->text, err);
+        if (status) {
+            snprintf(err->source, sizeof(err->source), "%s", one->option);
+            err->line = err->column = 0;
+            return status;
+        }
+    }
+    return MEMPLAN_OK;
+}
+
+static enum memplan_status read_json(struct run *run, struct memplan_error *err)
+{
+    char *text = NULL;
+    enum memplan_status status = memplan_report_to_json(run->report, &text, err);
+
+    if (status)
+        return status;
+    run->json = json_loads(text, 0, NULL);
+    memplan_free(text);
+    if (run->json)
+        return MEMPLAN_OK;
+    err->status = MEMPLAN_ERR_INTERNAL;
+    snprintf(err->text, sizeof(err->text), "the report is not JSON");
+    return err->status;
+}
+
+enum memplan_status run_estimate(const struct settings *settings, const struct input *input,
+                                 unsigned want, uint32_t stage, struct run *run,
+                                 struct memplan_error *err)
+{
+    struct memplan_options options = {
+        .size = sizeof(options),
+        .risk = settings->risk,
+        .ignore_readings = settings->no_readings,
+        .no_suggestions = !(want & RUN_SUGGESTIONS) || settings->no_suggestions,
+        .dump_stages = stage,
+    };
+    struct memplan_plan *plan = NULL;
+    enum memplan_status status;
+
+    *run = (struct run){0};
+    *err = (struct memplan_error){0};
+    status = memplan_plan_load(input->text, input->len, input->source, &plan, err);
+    if (!status)
+        status = assign_all(settings, plan, err);
+    if (!status)
+        status = memplan_estimate(plan, &options, &run->report, err);
+    if (!status && (want & RUN_JSON))
+        status = read_json(run, err);
+    memplan_plan_free(plan);
+    if (status)
+        run_free(run);
+    return status;
+}
+
+int run_model(const struct settings *settings, unsigned want, uint32_t stage, struct run *run,
+              char **title_out)
+{
+    struct input input;
+    struct memplan_error err;
+    int code;
+
+    *run = (struct run){0};
+    if (!settings->model)
+        return message_invalid("no plan: give --model PLAN; see memplan list for presets");
+    code = input_read(settings->model, &input);
+    if (code)
+        return code;
+    if (run_estimate(settings, &input, want, stage, run, &err))
+        code = message_error(&err, input.source);
+    else
+        code = (int)memplan_report_verdict(run->report);
+    if (title_out) {
+        *title_out = input.source;
+        input.source = NULL;
+    }
+    input_free(&input);
+    return code;
+}
+
+void run_free(struct run *run)
+{
+    memplan_report_free(run->report);
+    json_decref(run->json);
+    *run = (struct run){0};
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* From a plan's bytes and the command line to a report. */
+#ifndef CLI_RUN_H
+#define CLI_RUN_H
+
+#include <jansson.h>
+#include <memplan.h>
+
+#include "input.h"
+#include "options.h"
+
+/** One estimate. Free with run_free. */
+struct run {
+    struct memplan_report *report;
+    json_t *json; /* the report as JSON, when it was asked for */
+};
+
+/** What is needed of a run, besides its verdict. */
+enum run_want {
+    RUN_JSON = 1 << 0,
+    RUN_SUGGESTIONS = 1 << 1,
+};
+
+/** Estimates the plan in *input as settings change it; stage is a bit of enum memplan_stage, or 0.
+ * On failure *err is filled, and *run is empty. */
+enum memplan_status run_estimate(const struct settings *settings, const struct input *input,
+                                 unsigned want, uint32_t stage, struct run *run,
+                                 struct memplan_error *err);
+
+/** Reads what settings name and estimates it. Returns the verdict, or an exit code after a
+ * message; title_out is the name of the input, new, and may be NULL. */
+int run_model(const struct settings *settings, unsigned want, uint32_t stage, struct run *run,
+              char **title_out);
+
+void run_free(struct run *run);
+
+#endif

@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The examples do what they say, on a plan that fits and on one that does not. Prints TAP.
+# usage: test-examples.sh LAUNCHER EXAMPLES MODELS [MEMPLAN]
+set -u
+launcher=$1 examples=$2 MEMPLAN_MODELS=$3 memplan=${4:-}
+export MEMPLAN_MODELS LC_ALL=C
+plan=$MEMPLAN_MODELS/llama-3.2-1b.json
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+n=0 failed=0
+
+# expect NAME CODE TEXT COMMAND...: its exit code, and a text in what it prints.
+expect() {
+    name=$1 code=$2 text=$3
+    shift 3
+    n=$((n + 1))
+    "$@" >"$work/out" 2>&1 </dev/null
+    got=$?
+    if [ "$got" = "$code" ] && grep -q -F -- "$text" "$work/out"; then
+        echo "ok $n - $name"
+    else
+        echo "not ok $n - $name: exit code $got, expected $code and \"$text\""
+        sed 's/^/# /' "$work/out"
+        failed=1
+    fi
+}
+
+expect 'launcher launches what fits' 0 'would launch: ' "$launcher" "$plan" 2048
+expect 'launcher refuses what does not' 3 'refused: ' "$launcher" "$plan" 131072
+expect 'launcher names the field at fault' 2 '/training/sequence_length' "$launcher" "$plan" -5
+expect 'launcher without a file' 2 'cannot be read' "$launcher" "$work/none.json"
+expect 'launcher without arguments' 2 'usage: ' "$launcher"
+
+if [ -n "$memplan" ]; then
+    mkdir "$work/bin"
+    ln -s "$(realpath "$memplan")" "$work/bin/memplan"
+    printf '#!/bin/sh\necho "torchrun $*"\nexit 9\n' >"$work/bin/torchrun"
+    chmod +x "$work/bin/torchrun"
+    PATH=$work/bin:$PATH
+    export PATH
+    expect 'job runs what fits, exit code passed on' 9 '--max-seq-len 2048' \
+        env PLAN=llama-3.2-1b SEQ=2048 sh "$examples/job.sbatch"
+    expect 'job refuses what does not' 3 'memplan: refused: ' \
+        env PLAN=llama-3.2-1b SEQ=131072 sh "$examples/job.sbatch"
+    expect 'job with a plan that is missing' 2 'no preset of that name' \
+        env PLAN=nonesuch sh "$examples/job.sbatch"
+fi
+echo "1..$n"
+exit "$failed"

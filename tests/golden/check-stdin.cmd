@@ -1,0 +1,1 @@
+memplan check --seq 256 - <"$GOLDEN/small.json"

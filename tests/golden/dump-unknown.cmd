@@ -1,0 +1,1 @@
+memplan --model "$GOLDEN/small.json" --dump=tape

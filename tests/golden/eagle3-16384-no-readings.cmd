@@ -1,0 +1,1 @@
+memplan --model eagle3 --seq 16384 --no-readings

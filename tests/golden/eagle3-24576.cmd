@@ -1,0 +1,1 @@
+memplan --model eagle3 --seq 24576

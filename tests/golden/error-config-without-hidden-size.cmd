@@ -1,0 +1,2 @@
+grep -v '"hidden_size"' "$GOLDEN/config.json" >config.json
+memplan --model config.json --seq 1024

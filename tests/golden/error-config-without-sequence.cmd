@@ -1,0 +1,2 @@
+cp "$GOLDEN/config.json" .
+memplan --model config.json

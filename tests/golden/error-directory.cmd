@@ -1,0 +1,2 @@
+mkdir folder
+memplan --model folder

@@ -1,0 +1,2 @@
+: >empty.json
+memplan --model empty.json

@@ -1,0 +1,1 @@
+memplan --seq 4096

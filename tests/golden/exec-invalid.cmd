@@ -1,0 +1,1 @@
+memplan exec --model missing.json -- echo ran

@@ -1,0 +1,1 @@
+memplan exec --model "$GOLDEN/small.json" --

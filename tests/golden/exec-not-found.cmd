@@ -1,0 +1,2 @@
+cp "$GOLDEN/small.json" .
+memplan exec --model small.json -- no-such-command

@@ -1,0 +1,8 @@
+for command in estimate check exec list schema help; do
+    memplan $command --help
+    echo
+done
+memplan check -h | head -n 1
+memplan --help=check | head -n 1
+memplan --help | head -n 1
+memplan help nothing

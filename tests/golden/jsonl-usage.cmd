@@ -1,0 +1,1 @@
+memplan --jsonl --model "$GOLDEN/small.json"

@@ -1,0 +1,1 @@
+memplan --model - --no-suggestions <"$GOLDEN/small.json" | head -n 4

@@ -1,0 +1,2 @@
+cp "$GOLDEN/small.json" .
+memplan --model small.json

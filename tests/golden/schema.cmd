@@ -1,0 +1,4 @@
+memplan schema >schema
+code=$?
+head -n 20 schema
+exit $code

@@ -1,0 +1,2 @@
+memplan --version
+memplan check --version

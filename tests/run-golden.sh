@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Golden cases: NAME.cmd is a shell script that calls memplan; NAME.out is all it printed, and its
+# exit code. Cases run in a scratch folder with $GOLDEN (the folder of the cases) and the presets.
+# UPDATE_GOLDEN=1 writes the expected files anew. Prints TAP.
+# usage: run-golden.sh PROGRAM FOLDER [NAME...]
+set -u
+program=$(realpath "$1") GOLDEN=$(realpath "$2")
+shift 2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/bin"
+ln -s "$program" "$work/bin/memplan"
+export LC_ALL=C COLUMNS=100 NO_COLOR=1 GOLDEN PATH="$work/bin:$PATH"
+export MEMPLAN_MODELS="$GOLDEN/../../models"
+[ $# -gt 0 ] || set -- "$GOLDEN"/*.cmd
+
+n=0 failed=0
+for case in "$@"; do
+    name=$(basename "$case" .cmd)
+    [ -f "$GOLDEN/$name.cmd" ] || continue
+    n=$((n + 1))
+    mkdir "$work/run"
+    (cd "$work/run" && sh "$GOLDEN/$name.cmd" >"$work/stdout" 2>"$work/stderr" </dev/null)
+    code=$?
+    { cat "$work/stdout"; sed 's/^/stderr: /' "$work/stderr"; echo "exit: $code"; } >"$work/out"
+    rm -rf "$work/run"
+    [ -z "${UPDATE_GOLDEN:-}" ] || cp "$work/out" "$GOLDEN/$name.out"
+    if diff -u "$GOLDEN/$name.out" "$work/out" >"$work/diff" 2>&1; then
+        echo "ok $n - $name"
+    else
+        echo "not ok $n - $name"
+        sed 's/^/# /' "$work/diff"
+        failed=1
+    fi
+done
+echo "1..$n"
+[ "$n" -gt 0 ] && exit "$failed"
+echo "Bail out! no case in $GOLDEN"
+exit 1
