@@ -178,6 +178,35 @@ struct mpl_tensor *mpl_eagle3_make(struct mpl_tape *tape, enum mpl_dtype dtype, 
 /** hidden states and the like: [tokens, cols], or [1, tokens, cols] in eager code. */
 struct mpl_shape mpl_eagle3_shape(const struct mpl_eagle3 *e, int64_t cols);
 
+/** A name takes over a held tensor; what it named before ends. */
+static inline void mpl_eagle3_assign(struct mpl_tape *tape, struct mpl_tensor **name,
+                                     struct mpl_tensor *held)
+{
+    mpl_rebind(tape, name, mpl_return(held));
+}
+
+/** Ends what a node keeps in a slot, ahead of the rest. */
+static inline void mpl_eagle3_end_saved(struct mpl_tape *tape, struct mpl_node *node, int slot)
+{
+    mpl_drop(tape, node->saved[slot].tensor);
+    node->saved[slot].tensor = NULL;
+}
+
+/** A parameter of the layer as its module sees it. */
+static inline struct mpl_tensor *mpl_eagle3_weight(const struct mpl_eagle3 *e,
+                                                   enum mpl_eagle3_weight i)
+{
+    return mpl_network_weight(e->network, e->layer[i]);
+}
+
+/** Blocks of MPL_EAGLE3_BLOCK tokens that a block mask of the whole length has. */
+static inline struct mpl_dim mpl_eagle3_blocks(const struct mpl_eagle3 *e)
+{
+    const struct mpl_dim n = e->sizes.tokens;
+
+    return (struct mpl_dim){(n.n + MPL_EAGLE3_BLOCK - 1) / MPL_EAGLE3_BLOCK, n.degree};
+}
+
 /** The parts of the model that are compiled, or not. */
 struct mpl_eagle3_code {
     /** create_block_mask for the causal part; its extension by the diagonals of later steps. */
@@ -218,10 +247,6 @@ struct mpl_tensor *mpl_eagle3_dense_mask(struct mpl_tape *tape, struct mpl_dim n
 struct mpl_tensor *mpl_eagle3_flex(struct mpl_tape *tape, const struct mpl_eagle3 *e,
                                    struct mpl_tensor *q, struct mpl_tensor *k,
                                    struct mpl_tensor *v);
-
-/** LlamaRMSNorm.forward operator by operator; floating. */
-struct mpl_tensor *mpl_eagle3_rms_norm(struct mpl_tape *tape, struct mpl_tensor *norm_weight,
-                                       struct mpl_tensor *x);
 
 /** network->forward */
 struct mpl_tensor *mpl_eagle3_forward(struct mpl_tape *tape, struct mpl_network *network,

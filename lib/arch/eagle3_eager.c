@@ -5,14 +5,10 @@
  * source: speculators/models/eagle3/model_definitions.py, core.py (loss_function,
  * compute_accuracy); torch/nn/attention/flex_attention.py
  */
+#include "arch/decoder.h"
 #include "arch/eagle3.h"
 #include "arch/masking.h"
 #include "op/rule.h"
-
-static struct mpl_tensor *weight(const struct mpl_eagle3 *e, enum mpl_eagle3_weight i)
-{
-    return mpl_network_weight(e->network, e->layer[i]);
-}
 
 /* A held temporary. */
 static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
@@ -23,21 +19,6 @@ static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_d
 
 /* ---- layer ------------------------------------------------------------------------------------
  */
-
-struct mpl_tensor *mpl_eagle3_rms_norm(struct mpl_tape *tape, struct mpl_tensor *norm_weight,
-                                       struct mpl_tensor *x)
-{
-    const enum mpl_dtype dtype = (enum mpl_dtype)x->dtype;
-    struct mpl_tensor *h = mpl_hold(mpl_op_to(tape, x, MPL_FLOAT32)), *out;
-    struct mpl_tensor *variance = mpl_hold(mpl_op_mean_last(tape, mpl_op_square(tape, h)));
-
-    mpl_rebind(tape, &h,
-               mpl_op_mul(tape, h, mpl_op_rsqrt(tape, mpl_op_add_scalar(tape, variance))));
-    out = mpl_op_mul(tape, norm_weight, mpl_op_to(tape, h, dtype));
-    mpl_drop(tape, h);
-    mpl_drop(tape, variance);
-    return out;
-}
 
 /* Both halves' gradients are joined: [1, tokens, 2 * hidden]. */
 static void split_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
@@ -67,38 +48,10 @@ static void split(struct mpl_tape *tape, const struct mpl_eagle3 *e, struct mpl_
     }
 }
 
-/* view(1, n, heads, d).transpose(1, 2); consumes a floating x */
-static struct mpl_tensor *split_heads(struct mpl_tape *tape, const struct mpl_eagle3 *e,
-                                      struct mpl_tensor *x, int64_t width)
-{
-    const int64_t d = e->sizes.head_dim;
-
-    if (x->is_void)
-        return x;
-    x = mpl_op_reshape(tape, x,
-                       mpl_shape4(mpl_dim(1), e->sizes.tokens, mpl_dim(width / d), mpl_dim(d)));
-    return mpl_op_transpose(tape, x, 1, 2);
-}
-
 static struct mpl_tensor *project(struct mpl_tape *tape, const struct mpl_eagle3 *e,
                                   struct mpl_tensor *x, enum mpl_eagle3_weight i)
 {
-    return mpl_op_linear(tape, x, weight(e, i), NULL);
-}
-
-/* x * cos + cat((-x2, x1)) * sin */
-static struct mpl_tensor *rotate(struct mpl_tape *tape, const struct mpl_eagle3 *e,
-                                 struct mpl_tensor *x)
-{
-    const struct mpl_dim half = mpl_dim(e->sizes.head_dim / 2);
-    struct mpl_tensor *straight = mpl_op_mul(tape, x, e->cos);
-    struct mpl_tensor *x1 = mpl_hold(mpl_op_slice_last(tape, x, half));
-    struct mpl_tensor *x2 = mpl_hold(mpl_op_slice_last(tape, x, half));
-    struct mpl_tensor *turned = mpl_op_cat(tape, mpl_op_neg(tape, x2), x1, 3);
-
-    mpl_drop(tape, x1);
-    mpl_drop(tape, x2);
-    return mpl_op_add(tape, straight, mpl_op_mul(tape, turned, e->sin));
+    return mpl_op_linear(tape, x, mpl_eagle3_weight(e, i), NULL);
 }
 
 static void cat_one_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
@@ -132,11 +85,13 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, struct mpl_eagle3 *e,
 {
     const struct mpl_eagle3_sizes *s = &e->sizes;
     struct mpl_tensor *q =
-        mpl_hold(split_heads(tape, e, project(tape, e, x, MPL_EAGLE3_Q), s->attention));
-    struct mpl_tensor *k = mpl_hold(split_heads(tape, e, project(tape, e, x, MPL_EAGLE3_K), s->kv));
-    struct mpl_tensor *v = mpl_hold(split_heads(tape, e, project(tape, e, x, MPL_EAGLE3_V), s->kv));
-    struct mpl_tensor *q_turned = mpl_hold(rotate(tape, e, q)), *contiguous, *out;
-    struct mpl_tensor *k_turned = mpl_hold(rotate(tape, e, k));
+        mpl_hold(mpl_split_heads(tape, project(tape, e, x, MPL_EAGLE3_Q), s->heads, s->head_dim));
+    struct mpl_tensor *k = mpl_hold(
+        mpl_split_heads(tape, project(tape, e, x, MPL_EAGLE3_K), s->kv / s->head_dim, s->head_dim));
+    struct mpl_tensor *v = mpl_hold(
+        mpl_split_heads(tape, project(tape, e, x, MPL_EAGLE3_V), s->kv / s->head_dim, s->head_dim));
+    struct mpl_tensor *q_turned = mpl_hold(mpl_rotate(tape, q, e->cos, e->sin)), *contiguous, *out;
+    struct mpl_tensor *k_turned = mpl_hold(mpl_rotate(tape, k, e->cos, e->sin));
 
     mpl_drop(tape, q);
     mpl_drop(tape, k);
@@ -172,13 +127,13 @@ static struct mpl_tensor *layer(struct mpl_tape *tape, void *context, struct mpl
     if (x->is_void)
         return x;
     split(tape, e, x, halves);
-    embeds = mpl_hold(mpl_eagle3_rms_norm(tape, weight(e, MPL_EAGLE3_INPUT_NORM), halves[0]));
-    hidden = mpl_hold(mpl_eagle3_rms_norm(tape, weight(e, MPL_EAGLE3_HIDDEN_NORM), halves[1]));
+    embeds = mpl_hold(mpl_rms_norm(tape, mpl_eagle3_weight(e, MPL_EAGLE3_INPUT_NORM), halves[0]));
+    hidden = mpl_hold(mpl_rms_norm(tape, mpl_eagle3_weight(e, MPL_EAGLE3_HIDDEN_NORM), halves[1]));
     h = mpl_hold(mpl_op_cat(tape, embeds, hidden, 2));
     mpl_rebind(tape, &h, attention(tape, e, h));
     residual = mpl_hold(mpl_op_add(tape, hidden, h));
     mpl_drop(tape, h);
-    h = mpl_hold(mpl_eagle3_rms_norm(tape, weight(e, MPL_EAGLE3_POST_NORM), residual));
+    h = mpl_hold(mpl_rms_norm(tape, mpl_eagle3_weight(e, MPL_EAGLE3_POST_NORM), residual));
     mpl_rebind(tape, &h, mlp(tape, e, h));
     mpl_rebind(tape, &h, mpl_op_add(tape, residual, h));
     mpl_drop(tape, embeds);
@@ -191,7 +146,7 @@ static struct mpl_tensor *layer(struct mpl_tape *tape, void *context, struct mpl
 
 static struct mpl_tensor *norm(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl_tensor *x)
 {
-    return mpl_eagle3_rms_norm(tape, mpl_network_weight(e->network, e->norm), x);
+    return mpl_rms_norm(tape, mpl_network_weight(e->network, e->norm), x);
 }
 
 static void rotary(struct mpl_tape *tape, struct mpl_eagle3 *e, const struct mpl_tensor *embeds)
@@ -209,17 +164,6 @@ static void rotary(struct mpl_tape *tape, struct mpl_eagle3 *e, const struct mpl
 /* Saved: log-probabilities and target probabilities [1, m, draft_vocab], the denominator [1]. */
 enum { LOG_PROBABILITIES, TARGETS, DENOMINATOR, LOSS_SAVES };
 
-static void end_saved(struct mpl_tape *tape, struct mpl_node *node, int slot)
-{
-    mpl_drop(tape, node->saved[slot].tensor);
-    node->saved[slot].tensor = NULL;
-}
-
-static void assign(struct mpl_tape *tape, struct mpl_tensor **name, struct mpl_tensor *held)
-{
-    mpl_rebind(tape, name, mpl_return(held));
-}
-
 /* Through mean, division and sum, then kl_div's product, and log_softmax. Steps that compare fewer
  * tokens pad the gradient. */
 static void loss_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
@@ -234,17 +178,17 @@ static void loss_backward(struct mpl_tape *tape, struct mpl_node *node, struct m
 
     (void)out;
     shape.dim[1].n = node->arg[0];
-    assign(tape, &grad, made(tape, "div.Scalar", MPL_FLOAT32, one));
-    assign(tape, &grad, made(tape, "div.Tensor", MPL_FLOAT32, one));
-    end_saved(tape, node, DENOMINATOR);
-    assign(tape, &grad, made(tape, "mul.Tensor", dtype, shape));
-    assign(tape, &grad, made(tape, "neg.default", dtype, shape));
-    assign(tape, &grad, made(tape, "mul.Tensor", dtype, shape));
-    end_saved(tape, node, TARGETS);
-    assign(tape, &grad, made(tape, "_log_softmax_backward_data.default", dtype, shape));
-    end_saved(tape, node, LOG_PROBABILITIES);
+    mpl_eagle3_assign(tape, &grad, made(tape, "div.Scalar", MPL_FLOAT32, one));
+    mpl_eagle3_assign(tape, &grad, made(tape, "div.Tensor", MPL_FLOAT32, one));
+    mpl_eagle3_end_saved(tape, node, DENOMINATOR);
+    mpl_eagle3_assign(tape, &grad, made(tape, "mul.Tensor", dtype, shape));
+    mpl_eagle3_assign(tape, &grad, made(tape, "neg.default", dtype, shape));
+    mpl_eagle3_assign(tape, &grad, made(tape, "mul.Tensor", dtype, shape));
+    mpl_eagle3_end_saved(tape, node, TARGETS);
+    mpl_eagle3_assign(tape, &grad, made(tape, "_log_softmax_backward_data.default", dtype, shape));
+    mpl_eagle3_end_saved(tape, node, LOG_PROBABILITIES);
     if (shape.dim[1].n != whole.dim[1].n)
-        assign(tape, &grad, made(tape, "slice_backward.default", dtype, whole));
+        mpl_eagle3_assign(tape, &grad, made(tape, "slice_backward.default", dtype, whole));
     in[0] = grad;
 }
 
@@ -258,7 +202,7 @@ static struct mpl_tensor *each_loss(struct mpl_tape *tape, enum mpl_dtype dtype,
 
     mpl_drop(tape, entropy);
     mpl_drop(tape, product);
-    assign(tape, &each, made(tape, "mul.Tensor", dtype, shape));
+    mpl_eagle3_assign(tape, &each, made(tape, "mul.Tensor", dtype, shape));
     return each;
 }
 
@@ -310,10 +254,10 @@ static struct mpl_tensor *loss(struct mpl_tape *tape, struct mpl_eagle3 *e,
     saved[DENOMINATOR] = made(tape, "add.Tensor", MPL_FLOAT32, one);
     mpl_drop(tape, value);
     value = made(tape, "sum.dim_IntList", MPL_FLOAT32, one);
-    assign(tape, &value, made(tape, "div.Tensor", MPL_FLOAT32, one));
-    assign(tape, &value, made(tape, "mean.default", MPL_FLOAT32, scalar));
+    mpl_eagle3_assign(tape, &value, made(tape, "div.Tensor", MPL_FLOAT32, one));
+    mpl_eagle3_assign(tape, &value, made(tape, "mean.default", MPL_FLOAT32, scalar));
     mpl_drop(tape, each);
-    assign(tape, &value, made(tape, "mul.Tensor", MPL_FLOAT32, scalar));
+    mpl_eagle3_assign(tape, &value, made(tape, "mul.Tensor", MPL_FLOAT32, scalar));
     for (int i = 0; i < LOSS_SAVES; i++) {
         mpl_save(tape, node, saved[i]);
         mpl_drop(tape, saved[i]);

@@ -28,18 +28,6 @@ static void pass(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype, st
     mpl_drop(tape, made(tape, op, dtype, rows, cols));
 }
 
-static void assign(struct mpl_tape *tape, struct mpl_tensor **name, struct mpl_tensor *held)
-{
-    mpl_rebind(tape, name, mpl_return(held));
-}
-
-static struct mpl_dim blocks_of(const struct mpl_eagle3 *e)
-{
-    const struct mpl_dim n = e->sizes.tokens;
-
-    return (struct mpl_dim){(n.n + MPL_EAGLE3_BLOCK - 1) / MPL_EAGLE3_BLOCK, n.degree};
-}
-
 /* ---- the dense mask ---------------------------------------------------------------------------
  */
 
@@ -88,16 +76,16 @@ struct mpl_tensor *mpl_eagle3_dense_mask(struct mpl_tape *tape, struct mpl_dim n
                       *wrapped;
 
     mask = made(tape, "ge.Tensor", MPL_BOOL, n, m);
-    assign(tape, &mask, made(tape, "bitwise_and.Tensor", MPL_BOOL, n, m));
+    mpl_eagle3_assign(tape, &mask, made(tape, "bitwise_and.Tensor", MPL_BOOL, n, m));
     mpl_drop(tape, ones);
     part = same_document(tape, n, m);
     {
         struct mpl_tensor *both = made(tape, "bitwise_and.Tensor", MPL_BOOL, n, m);
 
         mpl_drop(tape, part);
-        assign(tape, &mask, both);
+        mpl_eagle3_assign(tape, &mask, both);
     }
-    assign(tape, &mask, made(tape, "bitwise_or.Tensor", MPL_BOOL, n, m));
+    mpl_eagle3_assign(tape, &mask, made(tape, "bitwise_or.Tensor", MPL_BOOL, n, m));
     mpl_drop(tape, zeros);
     wrapped = made(tape, "remainder.Scalar", MPL_INT64, one, n);
     part = made(tape, "eq.Tensor", MPL_BOOL, n, m);
@@ -106,7 +94,7 @@ struct mpl_tensor *mpl_eagle3_dense_mask(struct mpl_tape *tape, struct mpl_dim n
         struct mpl_tensor *either = made(tape, "bitwise_or.Tensor", MPL_BOOL, n, m);
 
         mpl_drop(tape, part);
-        assign(tape, &mask, either);
+        mpl_eagle3_assign(tape, &mask, either);
     }
     mpl_drop(tape, rows);
     mpl_drop(tape, cols);
@@ -178,7 +166,7 @@ static void transposed(struct mpl_tape *tape, struct mpl_dim b, struct mpl_dim l
 
 void mpl_eagle3_eager_mask_make(struct mpl_tape *tape, struct mpl_eagle3 *e)
 {
-    const struct mpl_dim b = blocks_of(e);
+    const struct mpl_dim b = mpl_eagle3_blocks(e);
     struct mpl_tensor *mask, *parts[2], *wide, *numbers[4], *lists[4], *ids;
 
     ids = document_ids(tape, e);
@@ -212,7 +200,7 @@ static struct mpl_tensor *longer_lists(struct mpl_tape *tape, struct mpl_dim b,
 
 void mpl_eagle3_eager_mask_extend(struct mpl_tape *tape, struct mpl_eagle3 *e)
 {
-    const struct mpl_dim b = blocks_of(e), length = {b.n * (e->ttt_step + 1), b.degree};
+    const struct mpl_dim b = mpl_eagle3_blocks(e), length = {b.n * (e->ttt_step + 1), b.degree};
     struct mpl_eagle3_mask m = {.count = 7 + KEPT};
     struct mpl_tensor *range;
 

@@ -25,11 +25,6 @@ static void pass(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
     mpl_drop(tape, made(tape, op, dtype, shape));
 }
 
-static void assign(struct mpl_tape *tape, struct mpl_tensor **name, struct mpl_tensor *held)
-{
-    mpl_rebind(tape, name, mpl_return(held));
-}
-
 /* ---- not compiled -----------------------------------------------------------------------------
  */
 
@@ -86,7 +81,7 @@ static void inner(const struct dense *s, struct mpl_tensor **scaled_out,
     struct mpl_tensor *allowed;
 
     *scaled_out = product(s);
-    assign(s->tape, scaled_out, scores(s, "mul.Tensor", MPL_FLOAT32));
+    mpl_eagle3_assign(s->tape, scaled_out, scores(s, "mul.Tensor", MPL_FLOAT32));
     allowed = mask(s);
     *masked_out = scores(s, "where.self", MPL_FLOAT32);
     mpl_drop(s->tape, allowed);
@@ -111,7 +106,7 @@ static struct mpl_tensor *row_sums(const struct dense *s)
     pass(s->tape, "sub.Tensor", MPL_FLOAT32, s->scores);
     mpl_drop(s->tape, most);
     rows = empty_rows(s);
-    assign(s->tape, &sums, made(s->tape, "where.self", MPL_FLOAT32, s->rows));
+    mpl_eagle3_assign(s->tape, &sums, made(s->tape, "where.self", MPL_FLOAT32, s->rows));
     pass(s->tape, "max.dim", MPL_FLOAT32, s->rows);
     pass(s->tape, "max.dim", MPL_INT64, s->rows);
     mpl_drop(s->tape, rows);
@@ -137,7 +132,7 @@ static struct mpl_tensor *dense_forward(const struct dense *s, struct mpl_tensor
 
     inner(s, &scaled, &masked);
     sums = row_sums(s);
-    assign(s->tape, &masked, safe_softmax(s));
+    mpl_eagle3_assign(s->tape, &masked, safe_softmax(s));
     narrow = scores(s, "_to_copy.default", s->dtype);
     out = made(s->tape, "bmm.default", s->dtype, s->q);
     mpl_drop(s->tape, narrow);
@@ -155,8 +150,8 @@ static struct mpl_tensor *softmax_again(const struct dense *s)
 {
     struct mpl_tensor *out = scores(s, "sub.Tensor", MPL_FLOAT32);
 
-    assign(s->tape, &out, scores(s, "exp.default", MPL_FLOAT32));
-    assign(s->tape, &out, scores(s, "where.self", MPL_FLOAT32));
+    mpl_eagle3_assign(s->tape, &out, scores(s, "exp.default", MPL_FLOAT32));
+    mpl_eagle3_assign(s->tape, &out, scores(s, "where.self", MPL_FLOAT32));
     return out;
 }
 
@@ -189,13 +184,13 @@ static struct mpl_tensor *grad_scores(const struct dense *s, struct mpl_tensor *
     locals[3] = product(s);
     sums = sum_scores(s);
     difference = scores(s, "sub.Tensor", MPL_FLOAT32);
-    assign(s->tape, &difference, scores(s, "add.Tensor", MPL_FLOAT32));
+    mpl_eagle3_assign(s->tape, &difference, scores(s, "add.Tensor", MPL_FLOAT32));
     locals[4] = scores(s, "mul.Tensor", MPL_FLOAT32);
     mpl_drop(s->tape, difference);
     grad = scores(s, "mul.Tensor", MPL_FLOAT32); /* by the scale */
-    assign(s->tape, &grad, scores(s, "_to_copy.default", s->dtype));
+    mpl_eagle3_assign(s->tape, &grad, scores(s, "_to_copy.default", s->dtype));
     allowed = mask(s);
-    assign(s->tape, &grad, scores(s, "where.self", s->dtype));
+    mpl_eagle3_assign(s->tape, &grad, scores(s, "where.self", s->dtype));
     mpl_drop(s->tape, allowed);
     mpl_drop(s->tape, sums);
     return grad;
@@ -216,7 +211,8 @@ static void dense_backward(const struct dense *s, struct mpl_tensor *const saved
     computed[FLEX_Q] = made(s->tape, "bmm.default", s->dtype, s->q);
     computed[FLEX_K] = made(s->tape, "bmm.default", s->dtype, s->k);
     for (int i = FLEX_K; i <= FLEX_V; i++)
-        assign(s->tape, &computed[i], made(s->tape, "sum.dim_IntList", s->dtype, saved[i]->shape));
+        mpl_eagle3_assign(s->tape, &computed[i],
+                          made(s->tape, "sum.dim_IntList", s->dtype, saved[i]->shape));
     for (int i = 0; i < 3; i++)
         mpl_drop(s->tape, computed[i]);
     for (int i = 0; i < 5; i++)

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "arch/decoder.h"
 #include "arch/eagle3.h"
 #include "op/rule.h"
 
@@ -42,11 +43,6 @@ static struct mpl_tensor *states(struct mpl_tape *tape, const struct mpl_eagle3 
 static struct mpl_tensor *token_ids(struct mpl_tape *tape, const struct mpl_eagle3 *e)
 {
     return mpl_eagle3_make(tape, MPL_INT64, e->sizes.tokens, 0);
-}
-
-static void assign(struct mpl_tape *tape, struct mpl_tensor **name, struct mpl_tensor *held)
-{
-    mpl_rebind(tape, name, mpl_return(held));
 }
 
 /* ---- operators of this model ------------------------------------------------------------------
@@ -126,8 +122,8 @@ void mpl_eagle3_rotary(struct mpl_tape *tape, struct mpl_eagle3 *e, const struct
         mpl_eagle3_make(tape, e->sizes.root_dtype, e->sizes.tokens, e->sizes.head_dim);
 
     (void)embeds;
-    assign(tape, &e->sin, sin);
-    assign(tape, &e->cos, cos);
+    mpl_eagle3_assign(tape, &e->sin, sin);
+    mpl_eagle3_assign(tape, &e->cos, cos);
 }
 
 /* The next step's input ids: the drafted tokens, mapped to the verifier's vocabulary. */
@@ -155,8 +151,9 @@ static void draft(struct mpl_tape *tape, struct mpl_eagle3 *e, struct locals *l)
 
 static void enter_layer(struct mpl_tape *tape, struct mpl_eagle3 *e, struct locals *l)
 {
-    assign(tape, &l->embeds, mpl_hold(states(tape, e, "embedding.default", e->sizes.hidden)));
-    assign(tape, &e->arange, token_ids(tape, e));
+    mpl_eagle3_assign(tape, &l->embeds,
+                      mpl_hold(states(tape, e, "embedding.default", e->sizes.hidden)));
+    mpl_eagle3_assign(tape, &e->arange, token_ids(tape, e));
     mpl_rebind(tape, &l->hidden, join(tape, e, l->hidden));
     e->code->rotary(tape, e, l->embeds);
 }
@@ -181,7 +178,7 @@ static void ttt_step(struct mpl_tape *tape, struct mpl_eagle3 *e, struct locals 
     add_in_place(tape, &l->loss, l->step_loss);
     draft(tape, e, l);
     e->code->mask_extend(tape, e);
-    assign(tape, &e->positions, token_ids(tape, e));
+    mpl_eagle3_assign(tape, &e->positions, token_ids(tape, e));
 }
 
 /* ---- all of it --------------------------------------------------------------------------------
@@ -195,7 +192,7 @@ static struct mpl_tensor *targets(struct mpl_tape *tape, const struct mpl_eagle3
 
     if (e->sizes.has_verifier_norm && e->sizes.is_eager)
         mpl_rebind(tape, &last,
-                   mpl_eagle3_rms_norm(tape, mpl_network_weight(network, e->verifier_norm), last));
+                   mpl_rms_norm(tape, mpl_network_weight(network, e->verifier_norm), last));
     else if (e->sizes.has_verifier_norm)
         mpl_rebind(tape, &last, states(tape, e, "empty_strided_cuda", e->sizes.hidden));
     out = mpl_hold(mpl_op_linear(tape, last, mpl_network_weight(network, e->verifier_head), NULL));

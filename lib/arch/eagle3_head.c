@@ -14,13 +14,6 @@ static struct mpl_tensor *make(struct mpl_tape *tape, enum mpl_dtype dtype, stru
     return mpl_eagle3_make(tape, dtype, rows, cols);
 }
 
-/* Ends what the node keeps in a slot, ahead of the rest. */
-static void end_saved(struct mpl_tape *tape, struct mpl_node *node, int slot)
-{
-    mpl_drop(tape, node->saved[slot].tensor);
-    node->saved[slot].tensor = NULL;
-}
-
 static void end_gradient(struct mpl_tape *tape, struct mpl_tensor **gradient)
 {
     mpl_drop(tape, *gradient);
@@ -55,8 +48,8 @@ static void norm_backward(struct mpl_tape *tape, struct mpl_node *node, struct m
         mpl_drop(tape, sums);
         in[0] = make(tape, (enum mpl_dtype)node->edges[0].dtype, s->tokens, s->hidden);
     }
-    end_saved(tape, node, 0);
-    end_saved(tape, node, 1);
+    mpl_eagle3_end_saved(tape, node, 0);
+    mpl_eagle3_end_saved(tape, node, 1);
     end_gradient(tape, &out[0]);
 }
 
@@ -94,15 +87,15 @@ static void later_loss_backward(struct mpl_tape *tape, struct mpl_node *node,
     struct mpl_tensor *sliced = make(tape, MPL_FLOAT32, m, e->sizes.draft_vocab);
     struct mpl_tensor *rows = make(tape, MPL_FLOAT32, m, 0);
 
-    end_saved(tape, node, DENOMINATOR);
-    end_saved(tape, node, ROWS + 2);
-    end_saved(tape, node, ROWS + 3);
+    mpl_eagle3_end_saved(tape, node, DENOMINATOR);
+    mpl_eagle3_end_saved(tape, node, ROWS + 2);
+    mpl_eagle3_end_saved(tape, node, ROWS + 3);
     in[0] = make(tape, e->sizes.root_dtype, e->sizes.tokens, e->sizes.draft_vocab);
-    end_saved(tape, node, ROWS + 1);
+    mpl_eagle3_end_saved(tape, node, ROWS + 1);
     mpl_drop(tape, sliced);
     mpl_drop(tape, rows);
-    end_saved(tape, node, ROWS);
-    end_saved(tape, node, LOGITS);
+    mpl_eagle3_end_saved(tape, node, ROWS);
+    mpl_eagle3_end_saved(tape, node, LOGITS);
 }
 
 static void first_loss_backward(struct mpl_tape *tape, struct mpl_node *node,
@@ -116,14 +109,14 @@ static void first_loss_backward(struct mpl_tape *tape, struct mpl_node *node,
     if (dtype != MPL_FLOAT32)
         wide = make(tape, MPL_FLOAT32, n, e->sizes.draft_vocab);
     in[0] = make(tape, dtype, n, e->sizes.draft_vocab);
-    end_saved(tape, node, DENOMINATOR);
-    end_saved(tape, node, ROWS + 1);
-    end_saved(tape, node, ROWS + 2);
+    mpl_eagle3_end_saved(tape, node, DENOMINATOR);
+    mpl_eagle3_end_saved(tape, node, ROWS + 1);
+    mpl_eagle3_end_saved(tape, node, ROWS + 2);
     mpl_drop(tape, wide);
-    end_saved(tape, node, ROWS);
-    end_saved(tape, node, TARGETS);
-    end_saved(tape, node, LOGITS);
-    end_saved(tape, node, ROWS + 3);
+    mpl_eagle3_end_saved(tape, node, ROWS);
+    mpl_eagle3_end_saved(tape, node, TARGETS);
+    mpl_eagle3_end_saved(tape, node, LOGITS);
+    mpl_eagle3_end_saved(tape, node, ROWS + 3);
 }
 
 static void loss_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,

@@ -42,11 +42,6 @@ enum {
     EDGES,
 };
 
-static struct mpl_tensor *weight(const struct mpl_eagle3 *e, enum mpl_eagle3_weight i)
-{
-    return mpl_network_weight(e->network, e->layer[i]);
-}
-
 /* ---- compiled graphs --------------------------------------------------------------------------
  */
 
@@ -140,8 +135,8 @@ static struct broken norms_forward(struct mpl_tape *tape, struct mpl_eagle3 *e,
                                    struct mpl_tensor *x)
 {
     const struct mpl_eagle3_sizes *s = &e->sizes;
-    struct mpl_tensor *inputs[] = {weight(e, MPL_EAGLE3_INPUT_NORM),
-                                   weight(e, MPL_EAGLE3_HIDDEN_NORM), x};
+    struct mpl_tensor *inputs[] = {mpl_eagle3_weight(e, MPL_EAGLE3_INPUT_NORM),
+                                   mpl_eagle3_weight(e, MPL_EAGLE3_HIDDEN_NORM), x};
     struct mpl_node *node =
         mpl_node_new(tape, "CompiledFunctionBackward", norms_backward, inputs, 3, 2, 3);
     struct mpl_tensor *rstd[2];
@@ -286,16 +281,16 @@ static struct mpl_node *layer_node(struct mpl_tape *tape, struct mpl_eagle3 *e,
                                    struct mpl_tensor *x, struct mpl_tensor *residual)
 {
     struct mpl_tensor *inputs[EDGES] = {
-        residual ? NULL : weight(e, MPL_EAGLE3_INPUT_NORM),
-        residual ? NULL : weight(e, MPL_EAGLE3_HIDDEN_NORM),
-        weight(e, MPL_EAGLE3_Q),
-        weight(e, MPL_EAGLE3_K),
-        weight(e, MPL_EAGLE3_V),
-        weight(e, MPL_EAGLE3_O),
-        weight(e, MPL_EAGLE3_POST_NORM),
-        weight(e, MPL_EAGLE3_UP),
-        weight(e, MPL_EAGLE3_GATE),
-        weight(e, MPL_EAGLE3_DOWN),
+        residual ? NULL : mpl_eagle3_weight(e, MPL_EAGLE3_INPUT_NORM),
+        residual ? NULL : mpl_eagle3_weight(e, MPL_EAGLE3_HIDDEN_NORM),
+        mpl_eagle3_weight(e, MPL_EAGLE3_Q),
+        mpl_eagle3_weight(e, MPL_EAGLE3_K),
+        mpl_eagle3_weight(e, MPL_EAGLE3_V),
+        mpl_eagle3_weight(e, MPL_EAGLE3_O),
+        mpl_eagle3_weight(e, MPL_EAGLE3_POST_NORM),
+        mpl_eagle3_weight(e, MPL_EAGLE3_UP),
+        mpl_eagle3_weight(e, MPL_EAGLE3_GATE),
+        mpl_eagle3_weight(e, MPL_EAGLE3_DOWN),
         x,
         residual,
         e->cached_keys,

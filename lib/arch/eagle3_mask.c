@@ -10,13 +10,6 @@
  */
 #include "arch/eagle3.h"
 
-static struct mpl_dim blocks_of(const struct mpl_eagle3 *e)
-{
-    const struct mpl_dim n = e->sizes.tokens;
-
-    return (struct mpl_dim){(n.n + MPL_EAGLE3_BLOCK - 1) / MPL_EAGLE3_BLOCK, n.degree};
-}
-
 /* Held, [rows, cols]. */
 static struct mpl_tensor *make(struct mpl_tape *tape, enum mpl_dtype dtype, struct mpl_dim rows,
                                struct mpl_dim cols)
@@ -71,7 +64,7 @@ static void document_ids(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl
 
 void mpl_eagle3_mask_make(struct mpl_tape *tape, struct mpl_eagle3 *e)
 {
-    const struct mpl_dim b = blocks_of(e), one = mpl_dim(1);
+    const struct mpl_dim b = mpl_eagle3_blocks(e), one = mpl_dim(1);
     struct mpl_tensor *ids, *dense_partial, *dense_full, *partial, *full, *number, *list, *q_number,
         *full_number, *full_list, *full_q_number;
 
@@ -130,7 +123,7 @@ static void extend(struct mpl_tape *tape, struct mpl_dim b, struct mpl_dim lengt
 
 void mpl_eagle3_mask_extend(struct mpl_tape *tape, struct mpl_eagle3 *e)
 {
-    const struct mpl_dim b = blocks_of(e);
+    const struct mpl_dim b = mpl_eagle3_blocks(e);
     const bool is_static = e->ttt_step == 1 && (e->is_first || e->sizes.steps == 1);
     struct mpl_eagle3_mask extended;
 

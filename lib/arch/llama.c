@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "arch/arch.h"
+#include "arch/decoder.h"
 #include "arch/masking.h"
 #include "base/fail.h"
 #include "op/op.h"
@@ -193,55 +194,6 @@ static struct mpl_tensor *linear(struct mpl_tape *tape, const struct layer *laye
     return mpl_op_linear(tape, x, weight(layer, l.weight), weight(layer, l.bias));
 }
 
-/* LlamaRMSNorm.forward. x [b, s, h]: kept for backward are a float32 copy of x (x itself when it is
- * float32), the normalised copy when the weight trains, and the row's 1/rms. */
-static struct mpl_tensor *rms_norm(struct mpl_tape *tape, struct mpl_tensor *norm_weight,
-                                   struct mpl_tensor *x)
-{
-    const enum mpl_dtype dtype = (enum mpl_dtype)x->dtype;
-    struct mpl_tensor *h = mpl_hold(mpl_op_to(tape, x, MPL_FLOAT32)), *out;
-    struct mpl_tensor *variance = mpl_hold(mpl_op_mean_last(tape, mpl_op_square(tape, h)));
-
-    mpl_rebind(tape, &h,
-               mpl_op_mul(tape, h, mpl_op_rsqrt(tape, mpl_op_add_scalar(tape, variance))));
-    out = mpl_op_mul(tape, norm_weight, mpl_op_to(tape, h, dtype));
-    mpl_drop(tape, h);
-    mpl_drop(tape, variance);
-    return out;
-}
-
-/* cat((-x2, x1)) of the halves of the head */
-static struct mpl_tensor *rotate_half(struct mpl_tape *tape, struct mpl_tensor *x)
-{
-    const struct mpl_dim half = mpl_dim(x->shape.ndim ? x->shape.dim[3].n / 2 : 0);
-    struct mpl_tensor *x1 = mpl_hold(mpl_op_slice_last(tape, x, half));
-    struct mpl_tensor *x2 = mpl_hold(mpl_op_slice_last(tape, x, half));
-    struct mpl_tensor *out = mpl_op_cat(tape, mpl_op_neg(tape, x2), x1, 3);
-
-    mpl_drop(tape, x1);
-    mpl_drop(tape, x2);
-    return out;
-}
-
-static struct mpl_tensor *rotate(struct mpl_tape *tape, struct mpl_tensor *x,
-                                 struct mpl_tensor *cos, struct mpl_tensor *sin)
-{
-    struct mpl_tensor *straight = mpl_op_mul(tape, x, cos);
-
-    return mpl_op_add(tape, straight, mpl_op_mul(tape, rotate_half(tape, x), sin));
-}
-
-/* view(b, s, heads, d).transpose(1, 2) */
-static struct mpl_tensor *split_heads(struct mpl_tape *tape, struct mpl_tensor *x, int64_t heads,
-                                      int64_t head_dim)
-{
-    if (x->is_void)
-        return x;
-    x = mpl_op_reshape(
-        tape, x, mpl_shape4(x->shape.dim[0], x->shape.dim[1], mpl_dim(heads), mpl_dim(head_dim)));
-    return mpl_op_transpose(tape, x, 1, 2);
-}
-
 /* repeat_kv: every key or value head for its group of query heads; a copy */
 static struct mpl_tensor *repeat_kv(struct mpl_tape *tape, struct mpl_tensor *x, int64_t groups)
 {
@@ -302,14 +254,14 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     const struct mpl_model *m = &plan->model;
     const int64_t groups = m->num_attention_heads / m->num_key_value_heads;
     struct mpl_tensor *cos = parts->cos, *sin = parts->sin, *out;
-    struct mpl_tensor *q = mpl_hold(
-        split_heads(tape, linear(tape, layer, layer->q, x), m->num_attention_heads, m->head_dim));
-    struct mpl_tensor *k = mpl_hold(
-        split_heads(tape, linear(tape, layer, layer->k, x), m->num_key_value_heads, m->head_dim));
-    struct mpl_tensor *v = mpl_hold(
-        split_heads(tape, linear(tape, layer, layer->v, x), m->num_key_value_heads, m->head_dim));
-    struct mpl_tensor *q_embed = mpl_hold(rotate(tape, q, cos, sin));
-    struct mpl_tensor *k_embed = mpl_hold(rotate(tape, k, cos, sin));
+    struct mpl_tensor *q = mpl_hold(mpl_split_heads(tape, linear(tape, layer, layer->q, x),
+                                                    m->num_attention_heads, m->head_dim));
+    struct mpl_tensor *k = mpl_hold(mpl_split_heads(tape, linear(tape, layer, layer->k, x),
+                                                    m->num_key_value_heads, m->head_dim));
+    struct mpl_tensor *v = mpl_hold(mpl_split_heads(tape, linear(tape, layer, layer->v, x),
+                                                    m->num_key_value_heads, m->head_dim));
+    struct mpl_tensor *q_embed = mpl_hold(mpl_rotate(tape, q, cos, sin));
+    struct mpl_tensor *k_embed = mpl_hold(mpl_rotate(tape, k, cos, sin));
 
     mpl_rebind(tape, &q, mpl_return(q_embed));
     mpl_rebind(tape, &k, mpl_return(k_embed));
@@ -343,12 +295,12 @@ static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
 {
     const struct layer *layer = context;
     struct mpl_tensor *residual = mpl_hold(mpl_return(mpl_hold(input))), *probabilities = NULL;
-    struct mpl_tensor *h = mpl_hold(rms_norm(tape, weight(layer, layer->input_norm), input));
+    struct mpl_tensor *h = mpl_hold(mpl_rms_norm(tape, weight(layer, layer->input_norm), input));
 
     mpl_rebind(tape, &h, attention(tape, layer, h, &probabilities));
     mpl_rebind(tape, &h, mpl_op_add(tape, residual, h));
     mpl_rebind(tape, &residual, mpl_return(mpl_hold(h)));
-    mpl_rebind(tape, &h, rms_norm(tape, weight(layer, layer->post_norm), h));
+    mpl_rebind(tape, &h, mpl_rms_norm(tape, weight(layer, layer->post_norm), h));
     mpl_rebind(tape, &h, mlp(tape, layer, h));
     mpl_rebind(tape, &h, mpl_op_add(tape, residual, h));
     mpl_drop(tape, residual);
@@ -407,7 +359,7 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct network_pa
     h = mpl_hold(mpl_return(mpl_hold(embeds)));
     for (uint32_t i = FIRST_LAYER; i + 1 < network->module_count; i++)
         mpl_rebind(tape, &h, mpl_module_call(tape, &network->modules[i], h));
-    mpl_rebind(tape, &h, rms_norm(tape, mpl_network_weight(network, parts->norm), h));
+    mpl_rebind(tape, &h, mpl_rms_norm(tape, mpl_network_weight(network, parts->norm), h));
     mpl_drop(tape, parts->cos);
     mpl_drop(tape, parts->sin);
     mpl_drop(tape, parts->mask);

@@ -23,11 +23,6 @@ static int64_t resident_threads(double compute_capability)
     return (cc >= 86 && cc <= 89) || cc >= 110 ? 1536 : 2048;
 }
 
-static uint64_t div_up(uint64_t a, uint64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
 static uint64_t chunk_bytes(const struct mpl_fsdp2_parameter *p, enum mpl_dtype dtype)
 {
     return mpl_dtype_bytes(dtype, (uint64_t)p->shard_numel);
@@ -41,7 +36,7 @@ static uint64_t gather_blocks(const struct mpl_fsdp2_group *group, uint64_t turn
     for (uint32_t i = 0; i < group->count; i++) {
         const struct mpl_fsdp2_parameter *p = &group->parameters[i];
 
-        blocks = mpl_add(blocks, div_up(chunk_bytes(p, p->dtype), TILE_BYTES * turns));
+        blocks = mpl_add(blocks, mpl_ceil_div(chunk_bytes(p, p->dtype), TILE_BYTES * turns));
     }
     return blocks;
 }
@@ -56,13 +51,13 @@ void mpl_fsdp2_book_copy_out(struct mpl_tape *tape, const struct mpl_fsdp2_group
 
     if (!tape->has_kernel_scratch || !most_blocks)
         return;
-    turns = div_up(mpl_mul(gather_blocks(group, 1), chunks), most_blocks);
+    turns = mpl_ceil_div(mpl_mul(gather_blocks(group, 1), chunks), most_blocks);
     chunks_of_block = (uint64_t)ceil(sqrt((double)turns));
     if (chunks_of_block > chunks)
         chunks_of_block = chunks;
     if (!chunks_of_block)
         return;
-    turns = div_up(turns, chunks_of_block);
+    turns = mpl_ceil_div(turns, chunks_of_block);
     /* two addresses and a size for each parameter, first blocks and their end, owners of blocks */
     mpl_scratch(tape, "split_with_sizes_copy",
                 8 * (4 * (uint64_t)group->count + 1 + gather_blocks(group, turns)));
@@ -87,7 +82,7 @@ static void book_padding(struct mpl_tape *tape, const struct mpl_fsdp2_group *gr
 
         if (!p->gradient || (uint64_t)shape->dim[0].n % shards == 0)
             continue;
-        wide.dim[0].n = (int64_t)(div_up((uint64_t)shape->dim[0].n, shards) * shards);
+        wide.dim[0].n = (int64_t)(mpl_ceil_div((uint64_t)shape->dim[0].n, shards) * shards);
         padded[i] =
             mpl_hold(mpl_empty(tape, "constant_pad_nd", (enum mpl_dtype)p->gradient->dtype, &wide));
     }
@@ -110,7 +105,7 @@ void mpl_fsdp2_book_copy_in(struct mpl_tape *tape, const struct mpl_fsdp2_group 
             continue;
         from = (enum mpl_dtype)p->gradient->dtype;
         count++;
-        blocks = mpl_add(blocks, div_up(chunk_bytes(p, dtype), TILE_BYTES));
+        blocks = mpl_add(blocks, mpl_ceil_div(chunk_bytes(p, dtype), TILE_BYTES));
     }
     if (from != dtype && (from != MPL_BFLOAT16 || dtype != MPL_FLOAT32)) {
         book_padding(tape, group);
