@@ -9,28 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "recorded.h"
 #include "spec/spec.h"
 
 #define LEAST_BYTES 65536.0
 
-static FILE *open_data(const char *name)
-{
-    const char *folder = getenv("MPL_TEST_DATA");
-    char path[512];
-    FILE *file;
-
-    snprintf(path, sizeof(path), "%s/%s", folder ? folder : "oracle/data", name);
-    file = fopen(path, "r");
-    if (!file) {
-        fprintf(stderr, "cannot open %s\n", path);
-        exit(EXIT_FAILURE);
-    }
-    return file;
-}
-
 struct case_file case_file_read(const char *name)
 {
-    FILE *file = open_data(name);
+    FILE *file = recorded_open(name);
     struct case_file cases = {0};
     char *line = NULL;
     size_t room = 0;
@@ -88,7 +74,7 @@ json_int_t case_step_figure(const struct case_run *run, size_t step, const char 
 /* Percent that gaps.tsv allows, or 0 without a line: file, id, figure, percent, cause. */
 static double known_gap(const char *file, const char *id, const char *figure)
 {
-    FILE *gaps = open_data("gaps.tsv");
+    FILE *gaps = recorded_open("gaps.tsv");
     char line[1024], names[3][160];
     double percent, found = 0;
 

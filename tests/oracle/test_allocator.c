@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/vec.h"
+#include "recorded.h"
 #include "replay/allocator.h"
 #include "test.h"
 
@@ -23,23 +24,6 @@ struct case_run {
     bool is_started, has_failed, failure_is_expected, change_is_expected;
     unsigned cases, marks, failures;
 };
-
-static FILE *open_data(const char *name)
-{
-    const char *dir = getenv("MPL_TEST_DATA");
-    char path[4096];
-    FILE *file;
-
-#ifdef TEST_DATA_DIR
-    if (!dir)
-        dir = TEST_DATA_DIR;
-#endif
-    ck_assert_msg(dir != NULL, "MPL_TEST_DATA is not set");
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
-    file = fopen(path, "r");
-    ck_assert_msg(file != NULL, "cannot open %s", path);
-    return file;
-}
 
 /* What follows an event has been read: nothing else may have happened. */
 static void close_event(struct case_run *r)
@@ -183,7 +167,7 @@ static void event(struct case_run *r, const char *line)
 
 static void run_file(struct case_run *r, const char *name)
 {
-    FILE *file = open_data(name);
+    FILE *file = recorded_open(name);
     char line[512];
 
     while (fgets(line, sizeof(line), file)) {

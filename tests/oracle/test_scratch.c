@@ -9,45 +9,8 @@
 #include <string.h>
 
 #include "op/scratch.h"
+#include "recorded.h"
 #include "test.h"
-
-static FILE *open_data(const char *name)
-{
-    const char *dir = getenv("MPL_TEST_DATA");
-    char path[4096];
-    FILE *file;
-
-    ck_assert_msg(dir != NULL, "MPL_TEST_DATA is not set");
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
-    file = fopen(path, "r");
-    ck_assert_msg(file != NULL, "cannot open %s", path);
-    return file;
-}
-
-static const char *text(const json_t *row, const char *key)
-{
-    const char *value = json_string_value(json_object_get(row, key));
-
-    ck_assert_msg(value != NULL, "no %s", key);
-    return value;
-}
-
-static int64_t whole(const json_t *row, const char *key)
-{
-    const json_t *value = json_object_get(row, key);
-
-    ck_assert_msg(json_is_integer(value), "no %s", key);
-    return json_integer_value(value);
-}
-
-static int index_of(const char *name, const char *const *names, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (strcmp(name, names[i]) == 0)
-            return i;
-    ck_abort_msg("unknown word %s", name);
-    return 0;
-}
 
 /* ---- comparing --------------------------------------------------------------------------------
  */
@@ -93,13 +56,15 @@ static bool is_same(const struct mpl_scratch *list, const json_t *requests)
 static void reduce_row(const struct mpl_scratch_card *card, const json_t *row,
                        struct mpl_scratch *list)
 {
-    const enum mpl_dtype from = mpl_dtype_from_name(text(row, "dtype"));
-    const enum mpl_dtype to = mpl_dtype_from_name(text(row, "to"));
+    const enum mpl_dtype from = mpl_dtype_from_name(recorded_text(row, "dtype"));
+    const enum mpl_dtype to = mpl_dtype_from_name(recorded_text(row, "to"));
 
-    if (strcmp(text(row, "over"), "rows") == 0)
-        mpl_scratch_reduce_rows(card, from, to, whole(row, "rows"), whole(row, "columns"), list);
+    if (strcmp(recorded_text(row, "over"), "rows") == 0)
+        mpl_scratch_reduce_rows(card, from, to, recorded_whole(row, "rows"),
+                                recorded_whole(row, "columns"), list);
     else
-        mpl_scratch_reduce_columns(card, from, to, whole(row, "rows"), whole(row, "columns"), list);
+        mpl_scratch_reduce_columns(card, from, to, recorded_whole(row, "rows"),
+                                   recorded_whole(row, "columns"), list);
 }
 
 static struct mpl_scratch_attention read_attention(const json_t *row)
@@ -107,15 +72,16 @@ static struct mpl_scratch_attention read_attention(const json_t *row)
     static const char *const kernels[] = {"math", "flash", "efficient", "cudnn"};
 
     return (struct mpl_scratch_attention){
-        .kernel = (enum mpl_sdpa_kernel)index_of(text(row, "kernel"), kernels, ROWS(kernels)),
-        .dtype = mpl_dtype_from_name(text(row, "dtype")),
-        .batch = whole(row, "batch"),
-        .query_tokens = whole(row, "tokens"),
-        .key_tokens = whole(row, "tokens"),
-        .heads = whole(row, "heads"),
-        .kv_heads = whole(row, "kv_heads"),
-        .head_dim = whole(row, "head_dim"),
-        .value_head_dim = whole(row, "head_dim"),
+        .kernel = (enum mpl_sdpa_kernel)recorded_index_of(recorded_text(row, "kernel"), kernels,
+                                                          ROWS(kernels)),
+        .dtype = mpl_dtype_from_name(recorded_text(row, "dtype")),
+        .batch = recorded_whole(row, "batch"),
+        .query_tokens = recorded_whole(row, "tokens"),
+        .key_tokens = recorded_whole(row, "tokens"),
+        .heads = recorded_whole(row, "heads"),
+        .kv_heads = recorded_whole(row, "kv_heads"),
+        .head_dim = recorded_whole(row, "head_dim"),
+        .value_head_dim = recorded_whole(row, "head_dim"),
         .has_dropout = json_real_value(json_object_get(row, "dropout")) > 0.0,
         .is_token_major = json_is_true(json_object_get(row, "token_major")),
     };
@@ -123,10 +89,10 @@ static struct mpl_scratch_attention read_attention(const json_t *row)
 
 static void list_row(const json_t *row, struct mpl_scratch *list)
 {
-    const char *kind = text(row, "kind");
+    const char *kind = recorded_text(row, "kind");
     const struct mpl_scratch_card card = {
         json_real_value(json_object_get(row, "compute_capability")),
-        whole(row, "multiprocessors"),
+        recorded_whole(row, "multiprocessors"),
     };
     struct mpl_scratch_attention call;
 
@@ -134,13 +100,13 @@ static void list_row(const json_t *row, struct mpl_scratch *list)
     if (strcmp(kind, "reduce") == 0) {
         reduce_row(&card, row, list);
     } else if (strcmp(kind, "embedding") == 0) {
-        mpl_scratch_embedding_backward(&card, whole(row, "tokens"), whole(row, "rows"),
-                                       whole(row, "columns"),
-                                       mpl_dtype_from_name(text(row, "dtype")), list);
+        mpl_scratch_embedding_backward(&card, recorded_whole(row, "tokens"),
+                                       recorded_whole(row, "rows"), recorded_whole(row, "columns"),
+                                       mpl_dtype_from_name(recorded_text(row, "dtype")), list);
     } else if (strcmp(kind, "foreach_norm") == 0) {
-        mpl_scratch_take(list,
-                         mpl_scratch_foreach_norm(whole(row, "tensors"), whole(row, "max_numel"),
-                                                  mpl_dtype_from_name(text(row, "dtype"))));
+        mpl_scratch_take(list, mpl_scratch_foreach_norm(
+                                   recorded_whole(row, "tensors"), recorded_whole(row, "max_numel"),
+                                   mpl_dtype_from_name(recorded_text(row, "dtype"))));
     } else {
         call = read_attention(row);
         if (strcmp(kind, "attention_forward") == 0)
@@ -152,7 +118,7 @@ static void list_row(const json_t *row, struct mpl_scratch *list)
 
 START_TEST(requests_what_pytorch_requested)
 {
-    FILE *file = open_data("scratch.jsonl");
+    FILE *file = recorded_open("scratch.jsonl");
     char line[4096];
     int rows = 0, wrong = 0;
 

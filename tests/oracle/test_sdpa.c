@@ -8,45 +8,8 @@
 #include <string.h>
 
 #include "op/sdpa_choice.h"
+#include "recorded.h"
 #include "test.h"
-
-static FILE *open_data(const char *name)
-{
-    const char *dir = getenv("MPL_TEST_DATA");
-    char path[4096];
-    FILE *file;
-
-    ck_assert_msg(dir != NULL, "MPL_TEST_DATA is not set");
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
-    file = fopen(path, "r");
-    ck_assert_msg(file != NULL, "cannot open %s", path);
-    return file;
-}
-
-static const char *text(const json_t *row, const char *key)
-{
-    const char *value = json_string_value(json_object_get(row, key));
-
-    ck_assert_msg(value != NULL, "no %s", key);
-    return value;
-}
-
-static int64_t whole(const json_t *row, const char *key)
-{
-    const json_t *value = json_object_get(row, key);
-
-    ck_assert_msg(json_is_integer(value), "no %s", key);
-    return json_integer_value(value);
-}
-
-static int index_of(const char *name, const char *const *names, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (strcmp(name, names[i]) == 0)
-            return i;
-    ck_abort_msg("unknown word %s", name);
-    return 0;
-}
 
 static const char *const kernels[] = {"math", "flash", "efficient", "cudnn"};
 static const char *const masks[] = {"none", "causal", "bool", "float"};
@@ -56,15 +19,16 @@ static struct mpl_sdpa_call read_call(const json_t *row)
     return (struct mpl_sdpa_call){
         .pytorch = {2, 14, 1, "2.14.1"},
         .compute_capability = json_real_value(json_object_get(row, "compute_capability")),
-        .dtype = mpl_dtype_from_name(text(row, "dtype")),
-        .batch = whole(row, "batch"),
-        .query_tokens = whole(row, "tokens"),
-        .key_tokens = whole(row, "tokens"),
-        .heads = whole(row, "heads"),
-        .kv_heads = whole(row, "kv_heads"),
-        .head_dim = whole(row, "head_dim"),
-        .value_head_dim = whole(row, "head_dim"),
-        .mask = (enum mpl_sdpa_mask)index_of(text(row, "mask"), masks, ROWS(masks)),
+        .dtype = mpl_dtype_from_name(recorded_text(row, "dtype")),
+        .batch = recorded_whole(row, "batch"),
+        .query_tokens = recorded_whole(row, "tokens"),
+        .key_tokens = recorded_whole(row, "tokens"),
+        .heads = recorded_whole(row, "heads"),
+        .kv_heads = recorded_whole(row, "kv_heads"),
+        .head_dim = recorded_whole(row, "head_dim"),
+        .value_head_dim = recorded_whole(row, "head_dim"),
+        .mask =
+            (enum mpl_sdpa_mask)recorded_index_of(recorded_text(row, "mask"), masks, ROWS(masks)),
         .requires_grad = true,
         .cudnn_allowed = true,
     };
@@ -72,7 +36,7 @@ static struct mpl_sdpa_call read_call(const json_t *row)
 
 START_TEST(takes_the_kernel_that_pytorch_took)
 {
-    FILE *file = open_data("sdpa.jsonl");
+    FILE *file = recorded_open("sdpa.jsonl");
     char line[4096];
     int rows = 0;
 
@@ -82,7 +46,7 @@ START_TEST(takes_the_kernel_that_pytorch_took)
 
         ck_assert_msg(row != NULL, "line %d is not JSON", rows + 1);
         call = read_call(row);
-        ck_assert_msg(strcmp(kernels[mpl_sdpa_choose(&call)], text(row, "kernel")) == 0,
+        ck_assert_msg(strcmp(kernels[mpl_sdpa_choose(&call)], recorded_text(row, "kernel")) == 0,
                       "took %s: %s", kernels[mpl_sdpa_choose(&call)], line);
         json_decref(row);
         rows++;
