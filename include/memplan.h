@@ -68,7 +68,7 @@ struct memplan_error {
     uint64_t offset;       /**< bytes from the start of the input */
     char source[128];      /**< file name as the caller gave it */
     char path[128];        /**< field at fault, as a JSON pointer */
-    char text[256];        /**< one sentence, no newline: found, expected */
+    char text[512];        /**< one sentence, no newline: found, expected */
 };
 
 /** The verdict; the values are the exit codes of the command. */

@@ -3,16 +3,14 @@
 #ifndef MPL_ARCH_ARCH_H
 #define MPL_ARCH_ARCH_H
 
+#include "spec/config_class.h"
 #include "step/network.h"
 
 struct mpl_arch {
-    const char *model_type; /* as in config.json */
+    struct mpl_config_class config; /* model_type, names and defaults of its config.json */
     /** Describes parameters and modules, sets forward. */
     enum memplan_status (*build)(struct mpl_network *network, struct memplan_error *err);
 };
-
-extern const struct mpl_arch mpl_arch_llama;
-extern const struct mpl_arch mpl_arch_eagle3;
 
 /** The family of that name, or NULL. */
 const struct mpl_arch *mpl_arch_find(const char *model_type);

@@ -1,25 +1,42 @@
 /* SPDX-License-Identifier: MIT */
-/* TABLE: the model families that memplan knows. */
+/* TABLE: the model families that memplan knows, one word each. */
 #include <string.h>
 
 #include "arch/arch.h"
 
-static const struct mpl_arch *const arch_table[] = {
-    &mpl_arch_llama,
-    &mpl_arch_eagle3,
-};
+/* clang-format off */
+#define FAMILIES(of)                                                                               \
+    of(llama)                                                                                      \
+    of(gpt2)                                                                                       \
+    of(mistral)                                                                                    \
+    of(qwen2)                                                                                      \
+    of(qwen3)                                                                                      \
+    of(eagle3)
+/* clang-format on */
+
+#define DECLARE(name) extern const struct mpl_arch mpl_arch_##name;
+#define ADDRESS(name) &mpl_arch_##name,
+
+FAMILIES(DECLARE)
+
+static const struct mpl_arch *const arch_table[] = {FAMILIES(ADDRESS)};
 
 #define ARCH_COUNT (sizeof(arch_table) / sizeof(arch_table[0]))
 
 const struct mpl_arch *mpl_arch_find(const char *model_type)
 {
     for (size_t i = 0; i < ARCH_COUNT; i++)
-        if (!strcmp(model_type, arch_table[i]->model_type))
+        if (!strcmp(model_type, arch_table[i]->config.model_type))
             return arch_table[i];
     return NULL;
 }
 
 const char *mpl_arch_name(size_t i)
 {
-    return i < ARCH_COUNT ? arch_table[i]->model_type : NULL;
+    return i < ARCH_COUNT ? arch_table[i]->config.model_type : NULL;
+}
+
+const struct mpl_config_class *mpl_config_class_at(size_t i)
+{
+    return i < ARCH_COUNT ? &arch_table[i]->config : NULL;
 }

@@ -366,4 +366,7 @@ static enum memplan_status build(struct mpl_network *network, struct memplan_err
     return MEMPLAN_OK;
 }
 
-const struct mpl_arch mpl_arch_eagle3 = {"eagle3", build};
+const struct mpl_arch mpl_arch_eagle3 = {
+    .config = {.model_type = "eagle3", .help = "EAGLE-3 drafter, as speculators trains it"},
+    .build = build,
+};

@@ -59,28 +59,62 @@ static struct mpl_tensor *positions(struct mpl_tape *tape, struct mpl_dim s)
     return shifted;
 }
 
-/* The bool triangle [1, 1, s, s], and with padding [b, 1, s, s]. */
-static struct mpl_tensor *bool_mask(struct mpl_tape *tape, struct mpl_dim b, struct mpl_dim s,
-                                    bool is_padded)
+/* What a mask function sees. */
+struct indices {
+    struct mpl_dim b, s;
+    int64_t window; /* 0: none */
+};
+
+static struct mpl_tensor *bool_of(struct mpl_tape *tape, const char *op, struct mpl_dim b,
+                                  struct mpl_dim rows, struct mpl_dim columns)
+{
+    return made(tape, op, MPL_BOOL, mpl_shape4(b, mpl_dim(1), rows, columns));
+}
+
+/* result = result & mask(...), for both names held; gives the new one */
+static struct mpl_tensor *both(struct mpl_tape *tape, struct mpl_tensor *result,
+                               struct mpl_tensor *mask, struct mpl_dim b, struct mpl_dim s)
+{
+    struct mpl_tensor *out = bool_of(tape, "bitwise_and.Tensor", b, s, s);
+
+    mpl_drop(tape, result);
+    mpl_drop(tape, mask);
+    return out;
+}
+
+/* causal_mask_function, or with a window and_masks(sliding_window_overlay, causal_mask_function):
+ * bool [1, 1, s, s] */
+static struct mpl_tensor *triangle(struct mpl_tape *tape, const struct indices *i)
 {
     const struct mpl_dim one = mpl_dim(1);
-    struct mpl_tensor *rows = made(tape, "arange.default", MPL_INT64, mpl_shape1(b));
+    struct mpl_tensor *result, *edge, *mask;
+
+    if (!i->window)
+        return bool_of(tape, "le.Tensor", one, i->s, i->s);
+    result = made(tape, "new_ones.default", MPL_BOOL, scalar);
+    edge = made(tape, "sub.Tensor", MPL_INT64, mpl_shape4(one, one, i->s, one));
+    mask = bool_of(tape, "gt.Tensor", one, i->s, i->s);
+    mpl_drop(tape, edge);
+    result = both(tape, result, mask, one, i->s);
+    mask = bool_of(tape, "le.Tensor", one, i->s, i->s);
+    return both(tape, result, mask, one, i->s);
+}
+
+/* The bool mask [1, 1, s, s], and with padding [b, 1, s, s]. */
+static struct mpl_tensor *bool_mask(struct mpl_tape *tape, const struct indices *i, bool is_padded)
+{
+    const struct mpl_dim one = mpl_dim(1);
+    struct mpl_tensor *rows = made(tape, "arange.default", MPL_INT64, mpl_shape1(i->b));
     struct mpl_tensor *heads = made(tape, "arange.default", MPL_INT64, mpl_shape1(one));
-    struct mpl_tensor *q = positions(tape, s), *k = positions(tape, s), *ones = NULL, *mask;
-    struct mpl_shape triangle = mpl_shape4(one, one, s, s);
+    struct mpl_tensor *q = positions(tape, i->s), *k = positions(tape, i->s), *mask;
 
-    if (is_padded)
-        ones = made(tape, "new_ones.default", MPL_BOOL, scalar);
-    mask = made(tape, "le.Tensor", MPL_BOOL, triangle);
     if (is_padded) {
-        struct mpl_tensor *kept;
+        struct mpl_tensor *ones = made(tape, "new_ones.default", MPL_BOOL, scalar);
 
-        mpl_rebind(tape, &mask, mpl_empty(tape, "bitwise_and.Tensor", MPL_BOOL, &triangle));
-        mpl_drop(tape, ones);
-        kept = made(tape, "index.Tensor", MPL_BOOL, mpl_shape4(b, one, one, s));
-        triangle.dim[0] = b;
-        mpl_rebind(tape, &mask, mpl_empty(tape, "bitwise_and.Tensor", MPL_BOOL, &triangle));
-        mpl_drop(tape, kept);
+        mask = both(tape, ones, triangle(tape, i), one, i->s);
+        mask = both(tape, mask, bool_of(tape, "index.Tensor", i->b, one, i->s), i->b, i->s);
+    } else {
+        mask = triangle(tape, i);
     }
     mpl_drop(tape, rows);
     mpl_drop(tape, heads);
@@ -102,11 +136,13 @@ static void look_for_padding(struct mpl_tape *tape)
 }
 
 struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *plan,
-                                const struct mpl_tensor *embeds, struct mpl_tensor *padding_mask)
+                                const struct mpl_tensor *embeds, struct mpl_tensor *padding_mask,
+                                int64_t window)
 {
     const bool is_eager = plan->training.attention == MPL_ATTENTION_EAGER;
     const enum mpl_dtype dtype = (enum mpl_dtype)embeds->dtype;
     const struct mpl_dim b = embeds->shape.dim[0], s = embeds->shape.dim[1];
+    const struct indices indices = {b, s, window};
     struct mpl_tensor *padding = NULL, *allowed, *zero, *low, *numbers;
 
     if (embeds->is_void) /* eager attention adds its mask, whatever it is */
@@ -115,11 +151,11 @@ struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *pl
         padding = made(tape, "_to_copy.default", MPL_BOOL, padding_mask->shape);
     else if (plan->training.packing_check)
         look_for_packing(tape, b, s);
-    if (!is_eager && !padding_mask)
+    if (!is_eager && !padding_mask && (!window || s.n < window))
         return (struct mpl_mask){NULL, true};
-    if (!is_eager)
+    if (!is_eager && padding_mask && (!window || s.n < window))
         look_for_padding(tape);
-    allowed = bool_mask(tape, b, s, padding_mask != NULL);
+    allowed = bool_mask(tape, &indices, padding_mask != NULL);
     if (!is_eager) {
         mpl_drop(tape, padding);
         return (struct mpl_mask){allowed, false};

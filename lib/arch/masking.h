@@ -13,10 +13,12 @@ struct mpl_mask {
 /** arange(s) + 0: int64 [s]; floating. */
 struct mpl_tensor *mpl_position_ids(struct mpl_tape *tape, const struct mpl_tensor *input_ids);
 
-/** create_causal_mask: for sdpa none without padding, else bool [b, 1, s, s]; for eager numbers of
- * the dtype of embeds [b, 1, s, s]. padding_mask [b, s] or NULL. */
+/** create_causal_mask, and with a window of tokens create_sliding_window_causal_mask: for sdpa none
+ * without padding and inside the window, else bool [b, 1, s, s]; for eager numbers of the dtype of
+ * embeds [b, 1, s, s]. padding_mask [b, s] or NULL; window 0: none. */
 struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *plan,
-                                const struct mpl_tensor *embeds, struct mpl_tensor *padding_mask);
+                                const struct mpl_tensor *embeds, struct mpl_tensor *padding_mask,
+                                int64_t window);
 
 /** cos and sin [1, 1, s, head_dim] in the dtype of embeds; held. */
 void mpl_rotary_tables(struct mpl_tape *tape, int64_t head_dim, const struct mpl_tensor *embeds,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Stage "spec": one combination of a document to a validated plan, row by row of the table. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/fail.h"
@@ -7,6 +8,7 @@
 #include "ingest/json.h"
 #include "ingest/value.h"
 #include "spec/check.h"
+#include "spec/config_class.h"
 
 /* One binding under way. */
 struct binding {
@@ -16,6 +18,7 @@ struct binding {
     struct mpl_plan *plan;
     struct mpl_notes *notes;
     enum mpl_family family;
+    const struct mpl_config_class *config;
     bool is_given[MPL_FIELD_LIMIT];
 };
 
@@ -103,14 +106,44 @@ static enum memplan_status bind_fallback(struct binding *b, const struct mpl_fie
     return status;
 }
 
+/* What the family's configuration class sets when a field of the model is absent. */
+static enum memplan_status bind_class_default(struct binding *b, const struct mpl_field *field,
+                                              const struct mpl_config_key *key, const char *pointer,
+                                              struct memplan_error *err)
+{
+    json_t *json = json_loads(key->fallback, JSON_DECODE_ANY, NULL);
+    const struct mpl_value value = {field, json, pointer};
+    enum memplan_status status = json ? mpl_value_store(&value, b->plan, err)
+                                      : mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
+
+    json_decref(json);
+    return status;
+}
+
+/* A field of the model under the name that its family's config.json has for it. */
+static const json_t *find_family_name(const struct binding *b, const struct mpl_config_key *key,
+                                      char *path, size_t size)
+{
+    if (!key || !key->name)
+        return NULL;
+    snprintf(path, size, "model.%s", key->name);
+    return find_value(b, path);
+}
+
 static enum memplan_status bind_field(struct binding *b, const struct mpl_field *field,
                                       struct memplan_error *err)
 {
+    const struct mpl_config_key *key = mpl_config_key_find(b->config, field->path);
     const json_t *json = find_value(b, field->path);
     struct mpl_value value = {field, json, NULL};
-    char pointer[128];
+    const char *path = field->path;
+    char pointer[128], name[96];
 
-    value.pointer = mpl_json_pointer(field->path, pointer, sizeof(pointer));
+    if (!json && (value.json = json = find_family_name(b, key, name, sizeof(name))))
+        path = name;
+    value.pointer = mpl_json_pointer(path, pointer, sizeof(pointer));
+    if (!json && key && key->fallback)
+        return bind_class_default(b, field, key, pointer, err);
     if (!json)
         return bind_fallback(b, field, pointer, err);
     if ((field->flags & MPL_FIELD_ONLY_EAGLE3) && b->family != MPL_FAMILY_EAGLE3) {
@@ -152,7 +185,10 @@ static enum memplan_status bind(struct binding *b, struct memplan_error *err)
             continue;
         status = bind_field(b, field, err);
         if (i == 0) /* model_type: the defaults of the others hang on it */
+        {
             b->family = mpl_family_of(b->plan->model.model_type);
+            b->config = mpl_config_class_find(b->plan->model.model_type);
+        }
     }
     if (!status)
         status = mpl_spec_read_observations(b->spec, b->plan, err);

@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "ingest/document.h"
 #include "ingest/json.h"
+#include "spec/config_class.h"
 
 bool mpl_spec_field(size_t i, struct memplan_field *field_out)
 {
@@ -29,6 +30,19 @@ static json_t *word_list(const struct mpl_word *words)
     for (; list && words->word; words++)
         if (!words->unsupported && !words->hint)
             json_array_append_new(list, json_string(words->word));
+    return list;
+}
+
+/* The model types that are known, as a list. */
+static json_t *model_types(void)
+{
+    const struct mpl_config_class *config;
+    json_t *list = json_array();
+
+    for (size_t i = 0; list && (config = mpl_config_class_at(i)); i++)
+        json_array_append_new(list, json_string(config->model_type));
+    if (list)
+        json_array_append_new(list, json_null());
     return list;
 }
 
@@ -67,6 +81,14 @@ static json_t *value_schema(const struct mpl_field *field)
     case MPL_FIELD_PATTERNS:
         return json_pack("{s:[s,s], s:{s:s}, s:i}", "type", "array", "null", "items", "type",
                          "string", "maxItems", MPL_MAX_FROZEN);
+    case MPL_FIELD_MODEL_TYPE:
+        return json_pack("{s:o}", "enum", model_types());
+    case MPL_FIELD_LAYER_WORDS:
+        return json_pack("{s:[s,s], s:{s:o}, s:i}", "type", "array", "null", "items", "enum",
+                         word_list(field->words), "maxItems", MPL_MAX_LAYERS);
+    case MPL_FIELD_LAYER_SET:
+        return json_pack("{s:[s,s], s:{s:s}, s:i}", "type", "array", "null", "items", "type",
+                         "integer", "maxItems", MPL_MAX_LAYERS);
     case MPL_FIELD_LIST:
     case MPL_FIELD_ANY:
     case MPL_FIELD_REFUSED:

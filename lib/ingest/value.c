@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "ingest/json.h"
+#include "spec/config_class.h"
 #include "spec/suggest.h"
 #include "spec/text.h"
 
@@ -148,6 +149,29 @@ enum memplan_status mpl_value_word(const struct mpl_value *value, const struct m
     return mpl_value_word_of(value, value->field->words, out, err);
 }
 
+/* A model_type: one that has a configuration class; else near names, or what is known and not
+ * modelled. */
+static enum memplan_status read_model_type(const struct mpl_value *value, struct memplan_error *err)
+{
+    const char *text = json_string_value(value->json), *near;
+    char found[128], list[448];
+
+    if (text && mpl_config_class_find(text))
+        return MEMPLAN_OK;
+    mpl_config_class_list(list, sizeof(list));
+    if (text && mpl_word_find(value->field->words, text))
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, value->pointer,
+                        "%s: \"%s\" is not modelled; modelled: %s", value->field->path, text, list);
+    mpl_json_describe(value->json, found, sizeof(found));
+    near = text ? mpl_suggest_model_type(text) : NULL;
+    if (near)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, value->pointer,
+                        "%s: found %s, did you mean \"%s\"? Expected one of: %s",
+                        value->field->path, found, near, list);
+    return mpl_fail(err, MEMPLAN_ERR_VALUE, value->pointer, "%s: found %s, expected one of: %s",
+                    value->field->path, found, list);
+}
+
 static enum memplan_status read_version(const struct mpl_value *value, struct mpl_version *out,
                                         struct memplan_error *err)
 {
@@ -189,6 +213,8 @@ static enum memplan_status store_text(const struct mpl_value *value, char *place
             memcpy(place, &version, sizeof(version));
         return status;
     }
+    if (value->field->type == MPL_FIELD_MODEL_TYPE && (status = read_model_type(value, err)))
+        return status;
     if (value->field->type == MPL_FIELD_NAME && (status = mpl_value_word(value, &word, err)))
         return status;
     status = read_text(value, text, err);
@@ -263,6 +289,52 @@ static enum memplan_status store_patterns(const struct mpl_value *value, struct 
     return MEMPLAN_OK;
 }
 
+/* One word for each layer. */
+static enum memplan_status store_layer_words(const struct mpl_value *value,
+                                             struct mpl_layer_list *list, struct memplan_error *err)
+{
+    const size_t count = json_array_size(value->json);
+
+    if (!json_is_array(value->json) || count > MPL_MAX_LAYERS)
+        return fail_type(value, value->field->range, err);
+    for (size_t i = 0; i < count; i++) {
+        const struct mpl_value entry = {value->field, json_array_get(value->json, i),
+                                        value->pointer};
+        const struct mpl_word *word;
+        enum memplan_status status = mpl_value_word(&entry, &word, err);
+
+        if (status)
+            return status;
+        if (list)
+            list->of[i] = (uint8_t)word->value;
+    }
+    if (list)
+        list->count = (uint32_t)count;
+    return MEMPLAN_OK;
+}
+
+/* The numbers of the layers that are set. */
+static enum memplan_status store_layer_set(const struct mpl_value *value,
+                                           struct mpl_layer_list *list, struct memplan_error *err)
+{
+    const size_t count = json_array_size(value->json);
+
+    if (!json_is_array(value->json))
+        return fail_type(value, "a list of layer numbers", err);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *entry = json_array_get(value->json, i);
+        const json_int_t layer = json_integer_value(entry);
+
+        if (!json_is_integer(entry) || layer < 0 || layer >= MPL_MAX_LAYERS)
+            return fail_type(value, "a list of layer numbers", err);
+        if (list)
+            list->of[layer] = 1;
+    }
+    if (list)
+        list->count = (uint32_t)count;
+    return MEMPLAN_OK;
+}
+
 enum memplan_status mpl_value_store(const struct mpl_value *value, struct mpl_plan *plan,
                                     struct memplan_error *err)
 {
@@ -278,6 +350,7 @@ enum memplan_status mpl_value_store(const struct mpl_value *value, struct mpl_pl
         return store_number(value, place, err);
     case MPL_FIELD_STRING:
     case MPL_FIELD_NAME:
+    case MPL_FIELD_MODEL_TYPE:
     case MPL_FIELD_VERSION:
         return store_text(value, place, err);
     case MPL_FIELD_BOOLEAN:
@@ -293,6 +366,10 @@ enum memplan_status mpl_value_store(const struct mpl_value *value, struct mpl_pl
         return MEMPLAN_OK;
     case MPL_FIELD_PATTERNS:
         return store_patterns(value, plan, err);
+    case MPL_FIELD_LAYER_WORDS:
+        return store_layer_words(value, (struct mpl_layer_list *)(void *)place, err);
+    case MPL_FIELD_LAYER_SET:
+        return store_layer_set(value, (struct mpl_layer_list *)(void *)place, err);
     case MPL_FIELD_ANY:
         break;
     }

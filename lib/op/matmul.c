@@ -34,9 +34,10 @@ static struct mpl_dim last_of(const struct mpl_tensor *t)
 /* ---- linear ---------------------------------------------------------------------------------- */
 
 /* mm: the weight's gradient, then the input's (mat2 before self). addmm: input, weight, bias
- * (mat1, mat2, self); the bias's is the incoming one, which the engine sums. */
-static void linear_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
-                            struct mpl_tensor **in)
+ * (mat1, mat2, self); the bias's is the incoming one, which the engine sums. A weight that lies as
+ * [in, out] (conv1d) gets its gradient as it is, the other one as a view. */
+static void product_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                             struct mpl_tensor **in, bool is_conv1d)
 {
     const bool has_bias = node->edge_count == 3;
     struct mpl_tensor *a = NULL, *weight = NULL, *grad;
@@ -54,13 +55,15 @@ static void linear_backward(struct mpl_tape *tape, struct mpl_node *node, struct
         const bool is_weight_turn = (pass == 0) != has_bias;
 
         if (is_weight_turn && a && !a->is_void) {
-            struct mpl_shape shape = mpl_shape2(last_of(grad), last_of(a));
+            struct mpl_shape shape = is_conv1d ? mpl_shape2(last_of(a), last_of(grad))
+                                               : mpl_shape2(last_of(grad), last_of(a));
 
             in[1] = mpl_hold(mpl_empty(tape, "mm.default", dtype, &shape));
-            in[1]->is_view = true; /* of the transposed weight */
+            in[1]->is_view |= !is_conv1d;
             mpl_cublas_workspace(tape);
         } else if (!is_weight_turn && weight && !weight->is_void) {
-            struct mpl_shape shape = mpl_shape2(flat.dim[0], last_of(weight));
+            struct mpl_shape shape =
+                mpl_shape2(flat.dim[0], is_conv1d ? weight->shape.dim[0] : last_of(weight));
 
             in[0] = mpl_hold(mpl_empty(tape, "mm.default", dtype, &shape));
             mpl_cublas_workspace(tape);
@@ -81,14 +84,26 @@ static void linear_backward(struct mpl_tape *tape, struct mpl_node *node, struct
     mpl_drop(tape, grad);
 }
 
-struct mpl_tensor *mpl_op_linear(struct mpl_tape *tape, struct mpl_tensor *a,
-                                 struct mpl_tensor *weight, struct mpl_tensor *bias)
+static void linear_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                            struct mpl_tensor **in)
 {
-    struct mpl_tensor *cast_bias = bias ? mpl_autocast(tape, bias) : NULL;
-    struct mpl_tensor *w = mpl_autocast(tape, weight), *x = mpl_autocast(tape, a), *out;
-    struct mpl_node *node =
-        mpl_node_new(tape, bias ? "AddmmBackward0" : "MmBackward0", linear_backward,
-                     (struct mpl_tensor *[]){x, w, cast_bias}, bias ? 3 : 2, 1, 2);
+    product_backward(tape, node, out, in, false);
+}
+
+static void conv1d_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                            struct mpl_tensor **in)
+{
+    product_backward(tape, node, out, in, true);
+}
+
+/* x [.., k] times w, plus bias or NULL, all in one dtype; columns is the width of the result. */
+static struct mpl_tensor *product(struct mpl_tape *tape, struct mpl_tensor *x, struct mpl_tensor *w,
+                                  struct mpl_tensor *bias, mpl_backward_rule *backward,
+                                  struct mpl_dim columns)
+{
+    struct mpl_tensor *out;
+    struct mpl_node *node = mpl_node_new(tape, bias ? "AddmmBackward0" : "MmBackward0", backward,
+                                         (struct mpl_tensor *[]){x, w, bias}, bias ? 3 : 2, 1, 2);
     struct mpl_shape flat, shape = x->shape;
 
     if (!x->is_void && !w->is_void) {
@@ -96,7 +111,7 @@ struct mpl_tensor *mpl_op_linear(struct mpl_tape *tape, struct mpl_tensor *a,
             mpl_save(tape, node, x);
         if (mpl_needs(node, 0))
             mpl_save(tape, node, w);
-        flat = mpl_shape2(rows_of(x), w->shape.dim[0]);
+        flat = mpl_shape2(rows_of(x), columns);
         out =
             mpl_empty(tape, bias ? "addmm.default" : "mm.default", (enum mpl_dtype)x->dtype, &flat);
         mpl_cublas_workspace(tape);
@@ -104,7 +119,7 @@ struct mpl_tensor *mpl_op_linear(struct mpl_tape *tape, struct mpl_tensor *a,
         if (!out->is_void && shape.ndim != 2) {
             struct mpl_tensor *view;
 
-            shape.dim[shape.ndim - 1] = w->shape.dim[0];
+            shape.dim[shape.ndim - 1] = columns;
             view = mpl_return(mpl_rule_view(tape, out, &shape));
             mpl_consume(tape, out);
             out = view;
@@ -115,8 +130,28 @@ struct mpl_tensor *mpl_op_linear(struct mpl_tape *tape, struct mpl_tensor *a,
     mpl_set_history(tape, out, node, 0);
     mpl_consume(tape, x);
     mpl_consume(tape, w);
-    mpl_consume(tape, cast_bias);
+    mpl_consume(tape, bias);
     return out;
+}
+
+struct mpl_tensor *mpl_op_linear(struct mpl_tape *tape, struct mpl_tensor *a,
+                                 struct mpl_tensor *weight, struct mpl_tensor *bias)
+{
+    struct mpl_tensor *cast_bias = bias ? mpl_autocast(tape, bias) : NULL;
+    struct mpl_tensor *w = mpl_autocast(tape, weight), *x = mpl_autocast(tape, a);
+
+    return product(tape, x, w, cast_bias, linear_backward,
+                   w->is_void ? mpl_dim(1) : w->shape.dim[0]);
+}
+
+struct mpl_tensor *mpl_op_conv1d(struct mpl_tape *tape, struct mpl_tensor *a,
+                                 struct mpl_tensor *weight, struct mpl_tensor *bias)
+{
+    struct mpl_tensor *w = mpl_autocast(tape, weight), *x = mpl_autocast(tape, a);
+    struct mpl_tensor *cast_bias = mpl_autocast(tape, bias);
+
+    return product(tape, x, w, cast_bias, conv1d_backward,
+                   w->is_void ? mpl_dim(1) : w->shape.dim[1]);
 }
 
 /* ---- batched ----------------------------------------------------------------------------------

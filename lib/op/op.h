@@ -13,6 +13,9 @@
 
 #include "tape/tape.h"
 
+/** Most parts of a split. */
+#define MPL_MAX_PARTS 4
+
 /* ---- pointwise: result has the broadcast shape, laid out as TensorIterator would ------------ */
 struct mpl_tensor *mpl_op_add(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
 struct mpl_tensor *mpl_op_mul(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
@@ -25,6 +28,16 @@ struct mpl_tensor *mpl_op_square(struct mpl_tape *tape, struct mpl_tensor *a); /
 struct mpl_tensor *mpl_op_rsqrt(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_neg(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_silu(struct mpl_tape *tape, struct mpl_tensor *a);
+struct mpl_tensor *mpl_op_gelu(struct mpl_tape *tape, struct mpl_tensor *a);
+struct mpl_tensor *mpl_op_tanh(struct mpl_tape *tape, struct mpl_tensor *a);
+struct mpl_tensor *mpl_op_sigmoid(struct mpl_tape *tape, struct mpl_tensor *a);
+struct mpl_tensor *mpl_op_relu(struct mpl_tape *tape, struct mpl_tensor *a);
+/** Activations that transformers writes out: NewGELU, FastGELU, QuickGELU (activations.py). */
+struct mpl_tensor *mpl_op_gelu_new(struct mpl_tape *tape, struct mpl_tensor *a);
+struct mpl_tensor *mpl_op_gelu_fast(struct mpl_tape *tape, struct mpl_tensor *a);
+struct mpl_tensor *mpl_op_quick_gelu(struct mpl_tape *tape, struct mpl_tensor *a);
+/** native_dropout with probability p, in training; the tensor itself when p is 0. */
+struct mpl_tensor *mpl_op_dropout(struct mpl_tape *tape, struct mpl_tensor *a, double p);
 /** tensor.to(dtype): the tensor itself when it is of that dtype. */
 struct mpl_tensor *mpl_op_to(struct mpl_tape *tape, struct mpl_tensor *a, enum mpl_dtype dtype);
 /** A result of the shape of a that no gradient flows through (cos, le, where, ...). */
@@ -32,6 +45,9 @@ struct mpl_tensor *mpl_op_map(struct mpl_tape *tape, const char *op, enum mpl_dt
                               struct mpl_tensor *a, struct mpl_tensor *b);
 
 /* ---- reductions ------------------------------------------------------------------------------ */
+/** layer_norm over the last dimension; weight and bias [h] or NULL. Under autocast in float32. */
+struct mpl_tensor *mpl_op_layer_norm(struct mpl_tape *tape, struct mpl_tensor *a,
+                                     struct mpl_tensor *weight, struct mpl_tensor *bias);
 struct mpl_tensor *mpl_op_mean_last(struct mpl_tape *tape, struct mpl_tensor *a); /* keepdim */
 /** softmax over the last dimension; dtype as of softmax(..., dtype). */
 struct mpl_tensor *mpl_op_softmax(struct mpl_tape *tape, struct mpl_tensor *a,
@@ -48,6 +64,10 @@ struct mpl_tensor *mpl_op_unsqueeze(struct mpl_tape *tape, struct mpl_tensor *a,
 /** a[..., from : from + len]; its backward fills a tensor of a's shape. */
 struct mpl_tensor *mpl_op_slice_last(struct mpl_tape *tape, struct mpl_tensor *a,
                                      struct mpl_dim len);
+/** a.split(size) or a.chunk(count) along the last dimension: count floating views of the widths
+ * given (NULL: all equal). Backward joins their gradients. At most 4 parts. */
+void mpl_op_split_last(struct mpl_tape *tape, struct mpl_tensor *a, int count,
+                       const int64_t *widths, struct mpl_tensor **parts_out);
 struct mpl_tensor *mpl_op_contiguous(struct mpl_tape *tape, struct mpl_tensor *a);
 /** cat((a, b), dim): a contiguous copy; backward gives views. */
 struct mpl_tensor *mpl_op_cat(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b,
@@ -57,6 +77,9 @@ struct mpl_tensor *mpl_op_cat(struct mpl_tape *tape, struct mpl_tensor *a, struc
 /** a [.., k] times weight [n, k] transposed, plus bias [n] (or NULL); under autocast in its dtype.
  */
 struct mpl_tensor *mpl_op_linear(struct mpl_tape *tape, struct mpl_tensor *a,
+                                 struct mpl_tensor *weight, struct mpl_tensor *bias);
+/** addmm(bias, a, weight): weight [k, n] lies as GPT-2's Conv1D has it, bias [n]. */
+struct mpl_tensor *mpl_op_conv1d(struct mpl_tape *tape, struct mpl_tensor *a,
                                  struct mpl_tensor *weight, struct mpl_tensor *bias);
 /** Batched product of [b, h, m, k] and [b, h, k, n]. */
 struct mpl_tensor *mpl_op_matmul(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);

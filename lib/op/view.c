@@ -256,6 +256,48 @@ struct mpl_tensor *mpl_op_slice_last(struct mpl_tape *tape, struct mpl_tensor *a
     return make_view(tape, a, node, &shape, a->stride);
 }
 
+/* One tensor of all gradients; a part without one counts as zeros, made for the time of the copy.
+ */
+static void split_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                           struct mpl_tensor **in)
+{
+    const struct mpl_shape shape = edge_shape(node, 0);
+    const enum mpl_dtype dtype = (enum mpl_dtype)node->edges[0].dtype;
+    struct mpl_tensor *zeros[MPL_MAX_PARTS] = {NULL};
+
+    for (int i = 0; i < node->grad_count; i++) {
+        struct mpl_shape part = shape;
+
+        part.dim[part.ndim - 1].n = node->arg[i];
+        if (!out[i])
+            zeros[i] = mpl_hold(mpl_empty(tape, "zeros.default", dtype, &part));
+    }
+    in[0] = mpl_hold(mpl_empty(tape, "cat.default", dtype, &shape));
+    for (int i = 0; i < node->grad_count; i++)
+        mpl_drop(tape, zeros[i]);
+}
+
+void mpl_op_split_last(struct mpl_tape *tape, struct mpl_tensor *a, int count,
+                       const int64_t *widths, struct mpl_tensor **parts_out)
+{
+    struct mpl_node *node = mpl_node_new(tape, "SplitBackward0", split_backward, &a, 1, count, 0);
+    struct mpl_tensor *whole = mpl_hold(a);
+
+    for (int i = 0; i < count; i++) {
+        struct mpl_shape shape = whole->shape;
+
+        parts_out[i] = mpl_alias(tape, whole);
+        if (!parts_out[i]->is_void) {
+            shape.dim[shape.ndim - 1].n = widths ? widths[i] : shape.dim[shape.ndim - 1].n / count;
+            set_layout(parts_out[i], &shape, whole->stride);
+            if (node)
+                node->arg[i] = shape.dim[shape.ndim - 1].n;
+        }
+        mpl_set_history(tape, parts_out[i], node, i);
+    }
+    mpl_drop(tape, whole);
+}
+
 /* Each input gets a narrowed view of the gradient. */
 static void cat_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                          struct mpl_tensor **in)

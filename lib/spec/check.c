@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "spec/config_class.h"
 #include "spec/fields.h"
 #include "spec/text.h"
 
@@ -19,7 +20,10 @@ void mpl_plan_derive(struct mpl_plan *plan)
 {
     struct mpl_model *model = &plan->model;
     struct mpl_optimizer_spec *optimizer = &plan->training.optimizer;
+    const struct mpl_config_class *config = mpl_config_class_find(model->model_type);
 
+    if (config && config->derive)
+        config->derive(plan);
     if (!model->num_key_value_heads)
         model->num_key_value_heads = model->num_attention_heads;
     if (!model->head_dim && model->num_attention_heads)
@@ -168,11 +172,16 @@ static enum memplan_status check_causal(const struct mpl_plan *plan, struct memp
     const struct mpl_training *t = &plan->training;
     const struct gap gaps[] = {
         {t->attention == MPL_ATTENTION_FLEX, "/training/attention",
-         "training.attention: flex_attention is not modelled for llama; modelled: sdpa, eager"},
+         "training.attention: flex_attention is modelled for eagle3 only; for the other families: "
+         "sdpa, eager"},
+        {t->attention == MPL_ATTENTION_SDPA && plan->model.attention_dropout > 0,
+         "/model/attention_dropout",
+         "model.attention_dropout: not modelled with sdpa; modelled: eager"},
         {t->compile != MPL_COMPILE_NONE, "/training/compile",
-         "training.compile: torch.compile is not modelled for llama; modelled: none"},
+         "training.compile: torch.compile is modelled for eagle3 only"},
         {strcmp(plan->framework_name, "loop") != 0, "/framework/name",
-         "framework.name: speculators trains eagle3; for llama only loop is modelled"},
+         "framework.name: speculators trains eagle3; for the other families only loop is "
+         "modelled"},
         {!mpl_version_at_least(&plan->transformers, 4, 49, 0), "/software/transformers",
          "software.transformers: the loss of versions before 4.49 keeps more memory, not modelled"},
         {!mpl_version_at_least(&plan->pytorch, 2, 0, 0), "/software/pytorch",
@@ -230,6 +239,10 @@ static enum memplan_status check_eagle3(const struct mpl_plan *plan, struct memp
          "model.num_hidden_layers: a drafter of more than one layer is not modelled"},
         {plan->model.attention_bias || plan->model.mlp_bias, "/model/attention_bias",
          "model.attention_bias, model.mlp_bias: biases are not modelled for eagle3"},
+        {plan->model.hidden_act != MPL_ACTIVATION_SILU, "/model/hidden_act",
+         "model.hidden_act: only silu is modelled for eagle3"},
+        {plan->model.attention_dropout > 0, "/model/attention_dropout",
+         "model.attention_dropout: not modelled for eagle3"},
         {plan->model.tie_word_embeddings, "/model/tie_word_embeddings",
          "model.tie_word_embeddings: the drafter's head is its own"},
         {p->replicate != 1, "/parallelism/replicate",
@@ -248,8 +261,11 @@ static enum memplan_status check_eagle3(const struct mpl_plan *plan, struct memp
 
 enum memplan_status mpl_plan_check(const struct mpl_plan *plan, struct memplan_error *err)
 {
+    const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);
     enum memplan_status status = check_model(plan, err);
 
+    if (!status && config && config->check)
+        status = config->check(plan, err);
     if (!status)
         status = check_optimizer(plan, err);
     if (!status)

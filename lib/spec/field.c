@@ -24,13 +24,14 @@ const char *mpl_field_fallback(const struct mpl_field *field, enum mpl_family fa
 const char *mpl_field_type_name(const struct mpl_field *field)
 {
     static const char *const names[] = {
-        [MPL_FIELD_INTEGER] = "integer", [MPL_FIELD_NUMBER] = "number",
-        [MPL_FIELD_BYTES] = "bytes",     [MPL_FIELD_STRING] = "string",
-        [MPL_FIELD_BOOLEAN] = "boolean", [MPL_FIELD_TRISTATE] = "boolean",
-        [MPL_FIELD_WORD] = "string",     [MPL_FIELD_NAME] = "string",
-        [MPL_FIELD_VERSION] = "string",  [MPL_FIELD_ANY] = "any",
-        [MPL_FIELD_REFUSED] = "any",     [MPL_FIELD_LIST] = "list",
-        [MPL_FIELD_PATTERNS] = "list",
+        [MPL_FIELD_INTEGER] = "integer",  [MPL_FIELD_NUMBER] = "number",
+        [MPL_FIELD_BYTES] = "bytes",      [MPL_FIELD_STRING] = "string",
+        [MPL_FIELD_BOOLEAN] = "boolean",  [MPL_FIELD_TRISTATE] = "boolean",
+        [MPL_FIELD_WORD] = "string",      [MPL_FIELD_NAME] = "string",
+        [MPL_FIELD_VERSION] = "string",   [MPL_FIELD_ANY] = "any",
+        [MPL_FIELD_REFUSED] = "any",      [MPL_FIELD_LIST] = "list",
+        [MPL_FIELD_PATTERNS] = "list",    [MPL_FIELD_MODEL_TYPE] = "string",
+        [MPL_FIELD_LAYER_WORDS] = "list", [MPL_FIELD_LAYER_SET] = "list",
     };
 
     return names[field->type];

@@ -22,6 +22,9 @@ enum mpl_field_type {
     MPL_FIELD_REFUSED,     /* known to change memory, not modelled: only empty or the default */
     MPL_FIELD_LIST,        /* the list of observations */
     MPL_FIELD_PATTERNS,    /* the list of frozen parameters' patterns: training.frozen */
+    MPL_FIELD_MODEL_TYPE,  /* char[size]: a model_type with a configuration class */
+    MPL_FIELD_LAYER_WORDS, /* struct mpl_layer_list: one of words for each layer */
+    MPL_FIELD_LAYER_SET,   /* struct mpl_layer_list: the list of the layers that are set */
 };
 
 /** Families that differ in their defaults and in which fields they know. */
@@ -62,7 +65,7 @@ struct mpl_field {
 };
 
 #define MPL_FIELD_NOWHERE SIZE_MAX
-#define MPL_FIELD_LIMIT   160 /* most rows that the table may have */
+#define MPL_FIELD_LIMIT   288 /* most rows that the table may have */
 
 /** Number of rows. */
 size_t mpl_field_count(void);

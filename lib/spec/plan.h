@@ -28,6 +28,27 @@ enum mpl_wrap { MPL_WRAP_LAYER = 0, MPL_WRAP_LAYER_EMBEDDINGS, MPL_WRAP_ROOT };
 enum mpl_compile { MPL_COMPILE_INDUCTOR = 0, MPL_COMPILE_ATTENTION, MPL_COMPILE_NONE };
 enum mpl_python_gc { MPL_GC_AUTO = 0, MPL_GC_OFF, MPL_GC_EACH_STEP };
 
+enum mpl_activation {
+    MPL_ACTIVATION_SILU = 0,
+    MPL_ACTIVATION_GELU,
+    MPL_ACTIVATION_GELU_NEW,
+    MPL_ACTIVATION_GELU_FAST,
+    MPL_ACTIVATION_GELU_TANH,
+    MPL_ACTIVATION_QUICK_GELU,
+    MPL_ACTIVATION_RELU,
+    MPL_ACTIVATION_RELU2,
+    MPL_ACTIVATION_TANH,
+};
+enum mpl_layer_type { MPL_LAYER_FULL = 0, MPL_LAYER_SLIDING };
+
+#define MPL_MAX_LAYERS 4096
+
+/** Something that is said of each layer, or of some; count 0: not given. */
+struct mpl_layer_list {
+    uint32_t count;
+    uint8_t of[MPL_MAX_LAYERS]; /* by layer: a word's value, or 1 for a member of a set */
+};
+
 /** true, false or null in a plan. */
 enum mpl_tristate { MPL_UNSET = 0, MPL_FALSE, MPL_TRUE };
 
@@ -44,6 +65,14 @@ struct mpl_model {
     int64_t draft_vocab_size; /* eagle3 */
     bool tie_word_embeddings, attention_bias, mlp_bias;
     bool norm_before_residual; /* eagle3 */
+    enum mpl_activation hidden_act;
+    double attention_dropout, hidden_dropout, embedding_dropout; /* 0: the module does nothing */
+    double partial_rotary_factor;                                /* share of the head that turns */
+    double attn_logit_softcapping, final_logit_softcapping;      /* 0: none */
+    int64_t sliding_window;                                      /* tokens; 0: none */
+    int64_t max_window_layers; /* qwen: the first layers do not slide */
+    bool use_sliding_window, qk_norm, parallel_residual;
+    struct mpl_layer_list layer_types; /* enum mpl_layer_type */
 };
 
 struct mpl_optimizer_spec {

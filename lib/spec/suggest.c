@@ -59,6 +59,23 @@ const char *mpl_suggest_word(const struct mpl_word *words, const char *word)
     return best;
 }
 
+const char *mpl_suggest_model_type(const char *word)
+{
+    const struct mpl_config_class *config;
+    const char *best = NULL;
+    size_t best_edits = tolerance(word) + 1;
+
+    for (size_t i = 0; (config = mpl_config_class_at(i)); i++) {
+        const size_t n = edits(word, config->model_type);
+
+        if (n < best_edits) {
+            best = config->model_type;
+            best_edits = n;
+        }
+    }
+    return best;
+}
+
 static const char *leaf(const char *path)
 {
     const char *dot = strrchr(path, '.');

@@ -22,9 +22,7 @@
         .word = NULL                                                                               \
     }
 
-const struct mpl_word mpl_model_type_words[] = {YES("llama", MPL_FAMILY_CAUSAL),
-                                                YES("eagle3", MPL_FAMILY_EAGLE3),
-                                                NOT("baichuan"),
+const struct mpl_word mpl_model_type_words[] = {NOT("baichuan"),
                                                 NOT("bert"),
                                                 NOT("bloom"),
                                                 NOT("chatglm"),
@@ -84,11 +82,22 @@ const struct mpl_word mpl_model_type_words[] = {YES("llama", MPL_FAMILY_CAUSAL),
                                                 NOT("whisper"),
                                                 END};
 
-const struct mpl_word mpl_activation_words[] = {
-    YES("silu", 0),    HINT("swish", "silu"), NOT("gelu"),
-    NOT("gelu_new"),   NOT("gelu_fast"),      NOT("gelu_pytorch_tanh"),
-    NOT("quick_gelu"), NOT("relu"),           NOT("relu2"),
-    NOT("tanh"),       NOT("sigmoid"),        END};
+const struct mpl_word mpl_activation_words[] = {YES("silu", MPL_ACTIVATION_SILU),
+                                                HINT("swish", "silu"),
+                                                YES("gelu", MPL_ACTIVATION_GELU),
+                                                YES("gelu_new", MPL_ACTIVATION_GELU_NEW),
+                                                YES("gelu_fast", MPL_ACTIVATION_GELU_FAST),
+                                                YES("gelu_pytorch_tanh", MPL_ACTIVATION_GELU_TANH),
+                                                YES("quick_gelu", MPL_ACTIVATION_QUICK_GELU),
+                                                YES("relu", MPL_ACTIVATION_RELU),
+                                                YES("relu2", MPL_ACTIVATION_RELU2),
+                                                YES("tanh", MPL_ACTIVATION_TANH),
+                                                NOT("sigmoid"),
+                                                END};
+
+const struct mpl_word mpl_layer_type_words[] = {
+    YES("full_attention", MPL_LAYER_FULL), YES("sliding_attention", MPL_LAYER_SLIDING),
+    NOT("chunked_attention"), NOT("linear_attention"), END};
 
 const struct mpl_word mpl_rope_words[] = {
     YES("default", 0), YES("linear", 0), YES("llama3", 0), YES("yarn", 0),
@@ -223,7 +232,5 @@ void mpl_word_list(const struct mpl_word *words, char *text, size_t size)
 
 enum mpl_family mpl_family_of(const char *model_type)
 {
-    const struct mpl_word *word = mpl_word_find(mpl_model_type_words, model_type);
-
-    return word ? (enum mpl_family)word->value : MPL_FAMILY_CAUSAL;
+    return strcmp(model_type, "eagle3") == 0 ? MPL_FAMILY_EAGLE3 : MPL_FAMILY_CAUSAL;
 }

@@ -18,6 +18,15 @@ uint32_t mpl_network_add(struct mpl_network *network, const char *name, struct m
     return network->parameter_count++;
 }
 
+uint32_t mpl_network_add_under(struct mpl_network *network, const char *name, const char *suffix,
+                               struct mpl_shape shape)
+{
+    char path[sizeof(network->parameters[0].name)];
+
+    snprintf(path, sizeof(path), "%s%s%s", network->prefix, name, suffix);
+    return mpl_network_add(network, path, shape);
+}
+
 uint32_t mpl_network_add_buffer(struct mpl_network *network, const char *name,
                                 struct mpl_shape shape)
 {

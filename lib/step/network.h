@@ -37,6 +37,7 @@ struct mpl_network {
     struct mpl_arena *arena;
     struct mpl_parameter *parameters; /* in the order of named_parameters() */
     uint32_t parameter_count, parameter_cap;
+    char prefix[64];            /* of names to come, while a family describes itself */
     struct mpl_module *modules; /* modules[0] is the root: what no other module owns */
     uint32_t module_count;
     mpl_network_forward *forward;
@@ -47,6 +48,10 @@ struct mpl_network {
 
 /** Adds a parameter and returns its index; UINT32_MAX when out of memory or past the room. */
 uint32_t mpl_network_add(struct mpl_network *network, const char *name, struct mpl_shape shape);
+
+/** As mpl_network_add, named prefix + name + suffix. */
+uint32_t mpl_network_add_under(struct mpl_network *network, const char *name, const char *suffix,
+                               struct mpl_shape shape);
 
 /** The tensor that forward uses for parameter i. */
 static inline struct mpl_tensor *mpl_network_weight(const struct mpl_network *network, uint32_t i)

@@ -11,7 +11,7 @@ _Static_assert(offsetof(struct memplan_error, offset) == 16, "offset moved");
 _Static_assert(offsetof(struct memplan_error, source) == 24, "source moved");
 _Static_assert(offsetof(struct memplan_error, path) == 152, "path moved");
 _Static_assert(offsetof(struct memplan_error, text) == 280, "text moved");
-_Static_assert(sizeof(struct memplan_error) == 536, "memplan_error changed its size");
+_Static_assert(sizeof(struct memplan_error) == 792, "memplan_error changed its size");
 
 /* Carry their size, so they may grow at the end; what is there stays where it is. */
 _Static_assert(offsetof(struct memplan_summary, size) == 0, "size must come first");

@@ -123,7 +123,7 @@ START_TEST(families_are_found_by_name)
     ck_assert_ptr_null(mpl_arch_find("llam"));
     ck_assert_ptr_null(mpl_arch_find(""));
     for (size_t i = 0; mpl_arch_name(i); i++)
-        ck_assert_str_eq(mpl_arch_find(mpl_arch_name(i))->model_type, mpl_arch_name(i));
+        ck_assert_str_eq(mpl_arch_find(mpl_arch_name(i))->config.model_type, mpl_arch_name(i));
 }
 END_TEST
 
@@ -414,7 +414,7 @@ START_TEST(causal_masks)
     if (mask_table[_i].is_padded)
         padding = fixture_leaf(&f, MPL_INT64, SHAPE(3, 7), false);
     before = fixture_live(&f);
-    mask = mpl_causal_mask(f.tape, &plan, embeds, padding);
+    mask = mpl_causal_mask(f.tape, &plan, embeds, padding, 0);
     ck_assert_int_eq(mask.is_causal, mask_table[_i].dtype == MPL_DTYPE_NONE);
     ck_assert_int_eq(mask.tensor == NULL, mask.is_causal);
     if (mask.tensor) {

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention of transformers' decoders: the interface (eager, sdpa) and the usual module around it.
+ *
+ * source: transformers/models/llama/modeling_llama.py (LlamaAttention, eager_attention_forward),
+ * gemma2/modeling_gemma2.py (softcap), qwen3/modeling_qwen3.py (q_norm, k_norm),
+ * integrations/sdpa_attention.py; release 5.24.0
+ */
+#include "arch/attention.h"
+
+#include <stdio.h>
+
+#include "arch/decoder.h"
+#include "op/op.h"
+
+struct mpl_tensor *mpl_repeat_kv(struct mpl_tape *tape, struct mpl_tensor *x, int64_t groups)
+{
+    struct mpl_shape wide, flat = x->shape;
+
+    if (x->is_void || groups == 1)
+        return mpl_return(mpl_hold(x));
+    wide = (struct mpl_shape){
+        5, {flat.dim[0], flat.dim[1], mpl_dim(groups), flat.dim[2], flat.dim[3]}};
+    flat.dim[1].n *= groups;
+    x = mpl_op_expand(tape, mpl_op_unsqueeze(tape, x, 2), wide);
+    return mpl_op_reshape(tape, x, flat);
+}
+
+static int64_t groups_of(const struct mpl_attention_call *call)
+{
+    return call->q->is_void || call->k->is_void ? 1
+                                                : call->q->shape.dim[1].n / call->k->shape.dim[1].n;
+}
+
+static struct mpl_tensor *eager(struct mpl_tape *tape, const struct mpl_attention_call *call,
+                                struct mpl_tensor **weights_out)
+{
+    const enum mpl_dtype dtype = (enum mpl_dtype)call->q->dtype;
+    const int64_t groups = groups_of(call);
+    struct mpl_tensor *keys = mpl_hold(mpl_repeat_kv(tape, call->k, groups));
+    struct mpl_tensor *values = mpl_hold(mpl_repeat_kv(tape, call->v, groups)), *out;
+    struct mpl_tensor *scores = mpl_hold(
+        mpl_op_mul_number(tape, mpl_op_matmul(tape, call->q, mpl_op_transpose(tape, keys, 2, 3))));
+
+    if (call->is_capped) {
+        mpl_rebind(tape, &scores, mpl_op_div_scalar(tape, scores));
+        mpl_rebind(tape, &scores, mpl_op_tanh(tape, scores));
+        mpl_rebind(tape, &scores, mpl_op_mul_number(tape, scores));
+    }
+    if (call->mask)
+        mpl_rebind(tape, &scores, mpl_op_add(tape, scores, call->mask));
+    mpl_rebind(tape, &scores, mpl_op_to(tape, mpl_op_softmax(tape, scores, MPL_FLOAT32), dtype));
+    mpl_rebind(tape, &scores, mpl_op_dropout(tape, scores, call->dropout));
+    out = mpl_op_matmul(tape, scores, values);
+    out = mpl_op_contiguous(tape, mpl_op_transpose(tape, out, 1, 2));
+    mpl_drop(tape, keys);
+    mpl_drop(tape, values);
+    *weights_out = scores;
+    return out;
+}
+
+static struct mpl_tensor *sdpa(struct mpl_tape *tape, const struct mpl_attention_call *call)
+{
+    /* grouped heads are left to the kernel only when there is no mask (use_gqa_in_sdpa) */
+    const int64_t groups = call->mask ? groups_of(call) : 1;
+    struct mpl_tensor *keys = mpl_hold(mpl_repeat_kv(tape, call->k, groups));
+    struct mpl_tensor *values = mpl_hold(mpl_repeat_kv(tape, call->v, groups)), *out;
+
+    out = mpl_op_sdpa(tape, call->q, keys, values, call->mask, call->is_causal);
+    out = mpl_op_contiguous(tape, mpl_op_transpose(tape, out, 1, 2));
+    mpl_drop(tape, keys);
+    mpl_drop(tape, values);
+    return out;
+}
+
+struct mpl_tensor *mpl_attention_interface(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                           const struct mpl_attention_call *call,
+                                           struct mpl_tensor **weights_out)
+{
+    *weights_out = NULL;
+    return plan->training.attention == MPL_ATTENTION_EAGER ? eager(tape, call, weights_out)
+                                                           : sdpa(tape, call);
+}
+
+struct mpl_tensor *mpl_merge_heads(struct mpl_tape *tape, struct mpl_tensor *x)
+{
+    if (x->is_void)
+        return x;
+    return mpl_op_reshape(tape, x,
+                          mpl_shape3(x->shape.dim[0], x->shape.dim[1],
+                                     mpl_dim_mul(x->shape.dim[2], x->shape.dim[3])));
+}
+
+struct mpl_attention_module mpl_attention_add(struct mpl_network *network, const char *name,
+                                              bool has_qkv_bias, bool has_o_bias)
+{
+    const struct mpl_model *m = &network->plan->model;
+    const int64_t h = m->hidden_size;
+    struct mpl_attention_module module = {
+        .q_norm.weight = MPL_NO_PARAMETER,
+        .k_norm.weight = MPL_NO_PARAMETER,
+        .heads = m->num_attention_heads,
+        .kv_heads = m->num_key_value_heads,
+        .head_dim = m->head_dim,
+    };
+    char path[64];
+
+    snprintf(path, sizeof(path), "%s.q_proj", name);
+    module.q = mpl_linear_add(network, path, module.heads * module.head_dim, h, has_qkv_bias);
+    snprintf(path, sizeof(path), "%s.k_proj", name);
+    module.k = mpl_linear_add(network, path, module.kv_heads * module.head_dim, h, has_qkv_bias);
+    snprintf(path, sizeof(path), "%s.v_proj", name);
+    module.v = mpl_linear_add(network, path, module.kv_heads * module.head_dim, h, has_qkv_bias);
+    snprintf(path, sizeof(path), "%s.o_proj", name);
+    module.o = mpl_linear_add(network, path, h, module.heads * module.head_dim, has_o_bias);
+    return module;
+}
+
+/* norm(proj(x).view(b, s, heads, d)).transpose(1, 2); held */
+static struct mpl_tensor *project(struct mpl_tape *tape, const struct mpl_network *network,
+                                  const struct mpl_linear *linear, const struct mpl_norm *norm,
+                                  int64_t heads, struct mpl_tensor *x)
+{
+    struct mpl_tensor *out = mpl_linear_call(tape, network, linear, x);
+    const int64_t d = out->is_void ? 1 : out->shape.dim[2].n / heads;
+
+    if (norm && norm->weight != MPL_NO_PARAMETER && !out->is_void) {
+        out = mpl_op_reshape(
+            tape, out,
+            mpl_shape4(out->shape.dim[0], out->shape.dim[1], mpl_dim(heads), mpl_dim(d)));
+        out = mpl_op_transpose(tape, mpl_norm_call(tape, network, norm, out), 1, 2);
+    } else {
+        out = mpl_split_heads(tape, out, heads, d);
+    }
+    return mpl_hold(out);
+}
+
+struct mpl_tensor *mpl_attention_forward(struct mpl_tape *tape, const struct mpl_network *network,
+                                         const struct mpl_attention_module *module,
+                                         struct mpl_tensor *x, const struct mpl_attention_call *how,
+                                         struct mpl_tensor *cos, struct mpl_tensor *sin,
+                                         struct mpl_tensor **weights_out)
+{
+    struct mpl_attention_call call = *how;
+    struct mpl_tensor *out;
+
+    call.q = project(tape, network, &module->q, &module->q_norm, module->heads, x);
+    call.k = project(tape, network, &module->k, &module->k_norm, module->kv_heads, x);
+    call.v = project(tape, network, &module->v, NULL, module->kv_heads, x);
+    if (cos) {
+        struct mpl_tensor *q_embed = mpl_hold(mpl_rotate(tape, call.q, cos, sin));
+        struct mpl_tensor *k_embed = mpl_hold(mpl_rotate(tape, call.k, cos, sin));
+
+        mpl_rebind(tape, &call.q, mpl_return(q_embed));
+        mpl_rebind(tape, &call.k, mpl_return(k_embed));
+    }
+    out = mpl_attention_interface(tape, network->plan, &call, weights_out);
+    out = mpl_hold(mpl_merge_heads(tape, out));
+    mpl_rebind(tape, &out, mpl_linear_call(tape, network, &module->o, out));
+    mpl_drop(tape, call.q);
+    mpl_drop(tape, call.k);
+    mpl_drop(tape, call.v);
+    return mpl_return(out);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention of transformers' decoders: the interface (eager, sdpa) and the usual module around it.
+ */
+#ifndef MPL_ARCH_ATTENTION_H
+#define MPL_ARCH_ATTENTION_H
+
+#include "arch/masking.h"
+#include "arch/norm.h"
+
+/** What a family hands to its attention interface. Tensors are borrowed. */
+struct mpl_attention_call {
+    struct mpl_tensor *q;    /* [b, heads, s, d] */
+    struct mpl_tensor *k;    /* [b, kv heads, s, d] */
+    struct mpl_tensor *v;    /* [b, kv heads, s, d of values] */
+    struct mpl_tensor *mask; /* NULL: none */
+    bool is_causal;          /* without a mask sdpa makes the triangle */
+    bool is_capped;          /* eager: scores go through softcap * tanh(scores / softcap) */
+    double dropout;          /* of the weights; 0: none */
+};
+
+/** ALL_ATTENTION_FUNCTIONS[attn_implementation](...): floating [b, s, heads, d], contiguous.
+ * *weights_out is a held local of the caller: eager's attention weights, else NULL. */
+struct mpl_tensor *mpl_attention_interface(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                           const struct mpl_attention_call *call,
+                                           struct mpl_tensor **weights_out);
+
+/** repeat_kv: every key or value head for its group of query heads; a copy, or x itself. Floating;
+ * x is borrowed. */
+struct mpl_tensor *mpl_repeat_kv(struct mpl_tape *tape, struct mpl_tensor *x, int64_t groups);
+
+/** x [b, s, heads, d] as [b, s, heads * d]; consumes a floating x. */
+struct mpl_tensor *mpl_merge_heads(struct mpl_tape *tape, struct mpl_tensor *x);
+
+/** The module that most decoders have: four projections, maybe norms of queries and keys by head.
+ */
+struct mpl_attention_module {
+    struct mpl_linear q, k, v, o;
+    struct mpl_norm q_norm, k_norm; /* weight MPL_NO_PARAMETER: none */
+    int64_t heads, kv_heads, head_dim;
+};
+
+/** Adds q_proj, k_proj, v_proj (with bias or not) and o_proj under network->prefix + name, sizes
+ * from the plan; norms are left out. */
+struct mpl_attention_module mpl_attention_add(struct mpl_network *network, const char *name,
+                                              bool has_qkv_bias, bool has_o_bias);
+
+/** LlamaAttention.forward: projections, rotary positions (cos NULL: none), interface, o_proj. */
+struct mpl_tensor *mpl_attention_forward(struct mpl_tape *tape, const struct mpl_network *network,
+                                         const struct mpl_attention_module *module,
+                                         struct mpl_tensor *x, const struct mpl_attention_call *how,
+                                         struct mpl_tensor *cos, struct mpl_tensor *sin,
+                                         struct mpl_tensor **weights_out);
+
+#endif

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What causal language models of transformers share around their layers.
+ *
+ * source: transformers/models/llama/modeling_llama.py (LlamaModel, LlamaForCausalLM),
+ * qwen3/modeling_qwen3.py (masks by layer type), loss/loss_utils.py (ForCausalLMLoss); release
+ * 5.24.0
+ */
+#include "arch/causal_lm.h"
+
+#include <stdio.h>
+
+#include "base/fail.h"
+#include "op/op.h"
+#include "spec/text.h"
+
+/* Order of network->modules: root, embedding, layers, head. */
+enum { EMBEDDING = 1, FIRST_LAYER = 2 };
+
+/* Embedding, norm (weight, bias), head (weight, bias), two buffers. */
+#define END_ROOM 7
+
+/* ---- description ------------------------------------------------------------------------------
+ */
+
+static struct mpl_lm_layer *layer_at(const struct mpl_lm *lm, uint32_t i)
+{
+    return (struct mpl_lm_layer *)(void *)(lm->layers + (size_t)i * lm->family->layer_size);
+}
+
+static void set_prefix(struct mpl_network *network, const char *base)
+{
+    snprintf(network->prefix, sizeof(network->prefix), "%s%s", base, *base ? "." : "");
+}
+
+static void describe_layer(struct mpl_lm *lm, uint32_t i)
+{
+    struct mpl_network *network = lm->network;
+    struct mpl_module *module = &network->modules[FIRST_LAYER + i];
+    struct mpl_lm_layer *layer = layer_at(lm, i);
+    const uint32_t first = network->parameter_count;
+    struct mpl_mask *mask;
+
+    layer->lm = lm;
+    layer->index = i;
+    layer->is_sliding = network->plan->model.layer_types.of[i] == MPL_LAYER_SLIDING;
+    mask = layer->is_sliding ? &lm->sliding : &lm->full;
+    snprintf(network->prefix, sizeof(network->prefix), "%s%s%s.%u.", lm->family->base,
+             *lm->family->base ? "." : "", lm->family->layers, i);
+    lm->family->describe_layer(network, layer);
+    *module = (struct mpl_module){
+        .name = "layer",
+        .kind = MPL_MODULE_LAYER,
+        .first_parameter = first,
+        .parameter_count = network->parameter_count - first,
+        .forward = lm->family->layer_forward,
+        .context = layer,
+        .kwargs = {&lm->cos, &lm->sin, &mask->tensor, &lm->positions},
+        .is_checkpointed =
+            network->plan->training.activation_checkpointing == MPL_CHECKPOINTING_FULL,
+    };
+}
+
+static struct mpl_tensor *embedding_forward(struct mpl_tape *tape, void *context,
+                                            struct mpl_tensor *ids)
+{
+    const struct mpl_lm *lm = context;
+
+    return mpl_op_embedding(tape, mpl_network_weight(lm->network, lm->embed), ids);
+}
+
+static struct mpl_tensor *head_forward(struct mpl_tape *tape, void *context, struct mpl_tensor *h)
+{
+    const struct mpl_lm *lm = context;
+
+    return mpl_linear_call(tape, lm->network, &lm->head, h);
+}
+
+/* The modules around the layers; a head tied to the embedding owns only its bias. */
+static void describe_ends(struct mpl_lm *lm)
+{
+    struct mpl_network *network = lm->network;
+    struct mpl_module *head = &network->modules[network->module_count - 1];
+    const bool is_tied = lm->head.weight == lm->embed;
+
+    network->modules[0].name = "root";
+    network->modules[EMBEDDING] =
+        (struct mpl_module){.name = lm->family->embedding,
+                            .kind = MPL_MODULE_EMBEDDING,
+                            .first_parameter = lm->embed,
+                            .parameter_count = 1,
+                            .forward = lm->family->embed ? lm->family->embed : embedding_forward,
+                            .context = lm};
+    *head = (struct mpl_module){.name = lm->family->head,
+                                .kind = MPL_MODULE_HEAD,
+                                .first_parameter = is_tied ? lm->head.bias : lm->head.weight,
+                                .parameter_count = (is_tied ? 0u : 1u) +
+                                                   (lm->head.bias == MPL_NO_PARAMETER ? 0u : 1u),
+                                .forward = head_forward,
+                                .context = lm};
+}
+
+static void describe_head(struct mpl_lm *lm)
+{
+    const struct mpl_model *m = &lm->network->plan->model;
+    struct mpl_parameter *embedding = &lm->network->parameters[lm->embed];
+
+    set_prefix(lm->network, "");
+    embedding->is_tied = m->tie_word_embeddings;
+    lm->head = (struct mpl_linear){lm->embed, MPL_NO_PARAMETER, false};
+    if (!m->tie_word_embeddings)
+        lm->head = mpl_linear_add(lm->network, lm->family->head, m->vocab_size,
+                                  embedding->shape.dim[1].n, lm->family->has_head_bias);
+    else if (lm->family->has_head_bias)
+        lm->head.bias = mpl_network_add_under(lm->network, lm->family->head, ".bias",
+                                              mpl_shape1(mpl_dim(m->vocab_size)));
+}
+
+static void describe(struct mpl_lm *lm)
+{
+    struct mpl_network *network = lm->network;
+    const struct mpl_lm_family *family = lm->family;
+    const struct mpl_model *m = &network->plan->model;
+    const struct mpl_shape table = mpl_shape2(mpl_dim(m->vocab_size), mpl_dim(m->hidden_size));
+
+    set_prefix(network, family->base);
+    lm->embed = mpl_network_add_under(network, family->embedding, ".weight", table);
+    if (family->describe_embedding)
+        family->describe_embedding(lm);
+    for (uint32_t i = 0; i < (uint32_t)m->num_hidden_layers; i++)
+        describe_layer(lm, i);
+    set_prefix(network, family->base);
+    if (family->norm)
+        lm->norm = mpl_norm_add(network, family->norm_kind, family->norm, m->hidden_size);
+    if (!family->has_no_rotary) {
+        const struct mpl_shape half = mpl_shape1(mpl_dim(lm->rotary_dim / 2));
+
+        mpl_network_add_buffer(network, "rotary_emb.inv_freq", half);
+        mpl_network_add_buffer(network, "rotary_emb.original_inv_freq", half);
+    }
+    if (family->describe_end)
+        family->describe_end(lm);
+    describe_head(lm);
+    describe_ends(lm);
+}
+
+static struct mpl_tensor *causal_lm_forward(struct mpl_tape *tape, struct mpl_network *network,
+                                            const struct mpl_batch *batch,
+                                            struct mpl_tensor **logits_out);
+
+enum memplan_status mpl_lm_build(struct mpl_network *network, const struct mpl_lm_family *family,
+                                 struct memplan_error *err)
+{
+    const struct mpl_model *m = &network->plan->model;
+    const uint32_t layers = (uint32_t)m->num_hidden_layers;
+    struct mpl_lm *lm = mpl_arena_zalloc(network->arena, sizeof(*lm));
+
+    network->parameter_cap = END_ROOM + family->extra_room + layers * family->layer_room;
+    network->parameters =
+        mpl_arena_zalloc(network->arena, network->parameter_cap * sizeof(*network->parameters));
+    network->module_count = FIRST_LAYER + layers + 1;
+    network->modules =
+        mpl_arena_zalloc(network->arena, network->module_count * sizeof(*network->modules));
+    if (lm)
+        lm->layers = mpl_arena_zalloc(network->arena, layers * family->layer_size);
+    if (!lm || !lm->layers || !network->parameters || !network->modules)
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while building the model");
+    lm->network = network;
+    lm->family = family;
+    lm->rotary_dim = (int64_t)((double)m->head_dim * m->partial_rotary_factor);
+    if (!lm->rotary_dim)
+        lm->rotary_dim = m->head_dim;
+    describe(lm);
+    network->family = lm;
+    network->forward = causal_lm_forward;
+    return MEMPLAN_OK;
+}
+
+/* Layers from max_window_layers on slide, when use_sliding_window says so. */
+void mpl_lm_derive_qwen_layer_types(struct mpl_plan *plan)
+{
+    struct mpl_model *model = &plan->model;
+
+    if (!model->use_sliding_window)
+        model->sliding_window = 0;
+    if (model->layer_types.count)
+        return;
+    mpl_lm_fill_layer_types(model, MPL_LAYER_FULL);
+    for (int64_t i = model->max_window_layers; model->sliding_window && i < MPL_MAX_LAYERS; i++)
+        model->layer_types.of[i] = MPL_LAYER_SLIDING;
+}
+
+void mpl_lm_fill_layer_types(struct mpl_model *model, enum mpl_layer_type type)
+{
+    if (model->layer_types.count)
+        return;
+    model->layer_types.count = (uint32_t)model->num_hidden_layers;
+    for (int64_t i = 0; i < model->num_hidden_layers && i < MPL_MAX_LAYERS; i++)
+        model->layer_types.of[i] = (uint8_t)type;
+}
+
+/* ---- forward ----------------------------------------------------------------------------------
+ */
+
+struct mpl_attention_call mpl_lm_attention_call(const struct mpl_lm_layer *layer)
+{
+    const struct mpl_lm *lm = layer->lm;
+    const struct mpl_model *m = &lm->network->plan->model;
+    const struct mpl_mask *mask = layer->is_sliding ? &lm->sliding : &lm->full;
+
+    return (struct mpl_attention_call){.mask = mask->tensor,
+                                       .is_causal = mask->is_causal,
+                                       .is_capped = m->attn_logit_softcapping > 0,
+                                       .dropout = m->attention_dropout};
+}
+
+void mpl_prenorm_layer_describe(struct mpl_network *network, struct mpl_prenorm_layer *layer,
+                                bool has_qkv_bias, bool has_o_bias)
+{
+    const struct mpl_model *m = &network->plan->model;
+
+    layer->attention = mpl_attention_add(network, "self_attn", has_qkv_bias, has_o_bias);
+    layer->mlp = mpl_gated_mlp_add(network, "mlp", m->intermediate_size, m->mlp_bias);
+    layer->input_norm = mpl_norm_add(network, MPL_NORM_RMS, "input_layernorm", m->hidden_size);
+    layer->post_norm =
+        mpl_norm_add(network, MPL_NORM_RMS, "post_attention_layernorm", m->hidden_size);
+}
+
+struct mpl_tensor *mpl_prenorm_layer_forward(struct mpl_tape *tape, void *context,
+                                             struct mpl_tensor *input)
+{
+    const struct mpl_prenorm_layer *layer = context;
+    const struct mpl_lm *lm = layer->base.lm;
+    const struct mpl_network *network = lm->network;
+    const struct mpl_attention_call how = mpl_lm_attention_call(&layer->base);
+    struct mpl_tensor *residual = mpl_hold(mpl_return(mpl_hold(input))), *weights = NULL;
+    struct mpl_tensor *h = mpl_hold(mpl_norm_call(tape, network, &layer->input_norm, input));
+
+    mpl_rebind(tape, &h,
+               mpl_attention_forward(tape, network, &layer->attention, h, &how, lm->cos, lm->sin,
+                                     &weights));
+    mpl_rebind(tape, &h, mpl_op_add(tape, residual, h));
+    mpl_rebind(tape, &residual, mpl_return(mpl_hold(h)));
+    mpl_rebind(tape, &h, mpl_norm_call(tape, network, &layer->post_norm, h));
+    mpl_rebind(tape, &h, mpl_gated_mlp_forward(tape, network, &layer->mlp, h));
+    mpl_rebind(tape, &h, mpl_op_add(tape, residual, h));
+    mpl_drop(tape, residual);
+    mpl_drop(tape, weights);
+    return mpl_return(h);
+}
+
+/* ForCausalLMLoss: float32 logits, labels moved by one, cross-entropy. */
+static struct mpl_tensor *causal_lm_loss(struct mpl_tape *tape, struct mpl_tensor *logits,
+                                         struct mpl_tensor *labels)
+{
+    struct mpl_tensor *wide = mpl_hold(mpl_op_to(tape, logits, MPL_FLOAT32)), *loss;
+    struct mpl_tensor *padded, *shifted, *flat, *targets;
+    struct mpl_shape shape = labels->shape;
+    struct mpl_dim rows;
+
+    if (wide->is_void)
+        return wide;
+    shape.dim[1].n += 1;
+    rows = mpl_dim_mul(wide->shape.dim[0], wide->shape.dim[1]);
+    padded = mpl_hold(mpl_empty(tape, "constant_pad_nd.default", MPL_INT64, &shape));
+    shifted =
+        mpl_hold(mpl_op_contiguous(tape, mpl_op_slice_last(tape, padded, labels->shape.dim[1])));
+    flat = mpl_hold(mpl_op_reshape(tape, wide, mpl_shape2(rows, wide->shape.dim[2])));
+    targets = mpl_hold(mpl_op_reshape(tape, shifted, mpl_shape1(rows)));
+    loss = mpl_op_cross_entropy(tape, flat, targets);
+    mpl_drop(tape, targets);
+    mpl_drop(tape, flat);
+    mpl_drop(tape, shifted);
+    mpl_drop(tape, padded);
+    mpl_drop(tape, wide);
+    return loss;
+}
+
+/* Does any layer have that kind of attention? */
+static bool has_layer(const struct mpl_lm *lm, bool is_sliding)
+{
+    for (uint32_t i = 0; i < (uint32_t)lm->network->plan->model.num_hidden_layers; i++)
+        if (layer_at(lm, i)->is_sliding == is_sliding)
+            return true;
+    return false;
+}
+
+/* causal_mask_mapping: full first, then sliding. */
+static void make_masks(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *embeds,
+                       struct mpl_tensor *attention_mask)
+{
+    const struct mpl_plan *plan = lm->network->plan;
+
+    if (lm->family->has_full_mask || has_layer(lm, false))
+        lm->full = mpl_causal_mask(tape, plan, embeds, attention_mask, 0);
+    if (has_layer(lm, true))
+        lm->sliding =
+            mpl_causal_mask(tape, plan, embeds, attention_mask, plan->model.sliding_window);
+}
+
+/* The pointers stay: a layer that is computed again reads them, and its checkpoint keeps them
+ * alive.
+ */
+static void drop_locals(struct mpl_tape *tape, struct mpl_lm *lm)
+{
+    mpl_drop(tape, lm->cos);
+    mpl_drop(tape, lm->sin);
+    mpl_drop(tape, lm->full.tensor);
+    mpl_drop(tape, lm->sliding.tensor);
+    mpl_drop(tape, lm->positions);
+}
+
+/* Model.forward: embeddings, positions, masks, cos and sin, layers, last norm. */
+static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm,
+                                        const struct mpl_batch *batch)
+{
+    struct mpl_network *network = lm->network;
+    const struct mpl_plan *plan = network->plan;
+    struct mpl_tensor *embeds =
+        mpl_hold(mpl_module_call(tape, &network->modules[EMBEDDING], batch->input_ids));
+    struct mpl_tensor *h;
+
+    lm->input_ids = batch->input_ids;
+    /* enable_input_require_grads, which checkpointing turns on: a frozen embedding's output too */
+    if (plan->training.activation_checkpointing == MPL_CHECKPOINTING_FULL && !embeds->is_void &&
+        tape->is_grad_enabled && mpl_version_at_least(&plan->transformers, 5, 0, 0))
+        embeds->requires_grad = true;
+    lm->positions = mpl_hold(mpl_position_ids(tape, batch->input_ids));
+    make_masks(tape, lm, embeds, batch->attention_mask);
+    h = mpl_return(mpl_hold(embeds));
+    h = mpl_hold(lm->family->enter ? lm->family->enter(tape, lm, h) : h);
+    if (!lm->family->has_no_rotary)
+        mpl_rotary_tables(tape, lm->rotary_dim, h, lm->positions, &lm->cos, &lm->sin);
+    for (uint32_t i = FIRST_LAYER; i + 1 < network->module_count; i++)
+        mpl_rebind(tape, &h, mpl_module_call(tape, &network->modules[i], h));
+    if (lm->family->norm)
+        mpl_rebind(tape, &h, mpl_norm_call(tape, network, &lm->norm, h));
+    drop_locals(tape, lm);
+    mpl_drop(tape, embeds);
+    return mpl_return(h);
+}
+
+static struct mpl_tensor *causal_lm_forward(struct mpl_tape *tape, struct mpl_network *network,
+                                            const struct mpl_batch *batch,
+                                            struct mpl_tensor **logits_out)
+{
+    struct mpl_lm *lm = network->family;
+    struct mpl_tensor *h = mpl_hold(model_forward(tape, lm, batch)), *logits, *loss;
+
+    if (lm->family->leave)
+        mpl_rebind(tape, &h, lm->family->leave(tape, lm, h));
+    logits = mpl_hold(mpl_module_call(tape, &network->modules[network->module_count - 1], h));
+    if (lm->family->finish_logits)
+        mpl_rebind(tape, &logits, lm->family->finish_logits(tape, lm, logits));
+    loss = causal_lm_loss(tape, logits, batch->labels);
+    mpl_drop(tape, h);
+    *logits_out = logits;
+    return loss;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What causal language models of transformers share around their layers: embedding, positions,
+ * masks, rotary tables, the loop over the layers, last norm, head and loss.
+ *
+ * A family gives a struct mpl_lm_family: names of its modules, how one layer is described and run,
+ * and what its Model.forward does otherwise than Llama's.
+ */
+#ifndef MPL_ARCH_CAUSAL_LM_H
+#define MPL_ARCH_CAUSAL_LM_H
+
+#include "arch/arch.h"
+#include "arch/attention.h"
+#include "arch/mlp.h"
+
+struct mpl_lm;
+
+/** First member of every family's struct of a layer. */
+struct mpl_lm_layer {
+    struct mpl_lm *lm;
+    uint32_t index;
+    bool is_sliding; /* its attention looks back model.sliding_window tokens only */
+};
+
+struct mpl_lm_family {
+    const char *base;      /* attribute of ...ForCausalLM that holds the model: "model" */
+    const char *embedding; /* of the base: "embed_tokens" */
+    const char *layers;    /* "layers" */
+    const char *norm;      /* "norm"; NULL: no last norm */
+    const char *head;      /* "lm_head" */
+    enum mpl_norm_kind norm_kind;
+    bool has_head_bias;
+    bool has_full_mask;  /* makes the mask of full attention even if no layer uses it */
+    bool has_no_rotary;  /* no rotary tables, no inv_freq buffers */
+    size_t layer_size;   /* sizeof of the family's struct of a layer */
+    uint32_t layer_room; /* most parameters of one layer */
+    /** Adds a layer's parameters in the order of named_parameters(); network->prefix is set. */
+    void (*describe_layer)(struct mpl_network *network, struct mpl_lm_layer *layer);
+    /** context is the layer. */
+    mpl_forward *layer_forward;
+
+    /* What differs from Llama; NULL: as Llama does it. */
+    /** Parameters between embedding and layers. */
+    void (*describe_embedding)(struct mpl_lm *lm);
+    /** Parameters after the last norm and before the head. */
+    void (*describe_end)(struct mpl_lm *lm);
+    /** The embedding module itself: floating [b, s, h]. */
+    mpl_forward *embed; /* context: struct mpl_lm */
+    /** From embeddings to the first layer's input; takes a floating tensor, gives one. Called after
+     * the masks are made. */
+    struct mpl_tensor *(*enter)(struct mpl_tape *tape, struct mpl_lm *lm,
+                                struct mpl_tensor *embeds);
+    /** After the last norm, before the head. */
+    struct mpl_tensor *(*leave)(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h);
+    /** From the head's result to the logits. */
+    struct mpl_tensor *(*finish_logits)(struct mpl_tape *tape, struct mpl_lm *lm,
+                                        struct mpl_tensor *logits);
+    /** Room for parameters outside the layers, besides embedding, norm, head and buffers. */
+    uint32_t extra_room;
+};
+
+/** A model under way. Tensors are the Python locals of Model.forward. */
+struct mpl_lm {
+    struct mpl_network *network;
+    const struct mpl_lm_family *family;
+    char *layers;                   /* layer_size bytes each */
+    uint32_t embed, position_table; /* parameters; the second one where positions are learned */
+    struct mpl_norm norm;
+    struct mpl_linear head;
+    int64_t rotary_dim;                       /* elements of a head that turn */
+    struct mpl_tensor *input_ids, *positions; /* positions: int64 [s] */
+    struct mpl_tensor *cos, *sin;             /* [1, 1, s, rotary_dim] */
+    struct mpl_mask full, sliding;
+    void *extra; /* the family's own */
+};
+
+/** Describes the whole model into network. */
+enum memplan_status mpl_lm_build(struct mpl_network *network, const struct mpl_lm_family *family,
+                                 struct memplan_error *err);
+
+/** For layers: the mask that fits the layer, as a call of the attention interface without q, k, v;
+ * dropout and softcap from the plan. */
+struct mpl_attention_call mpl_lm_attention_call(const struct mpl_lm_layer *layer);
+
+/** LlamaDecoderLayer.forward's wiring, for families that have it: x + attention(norm(x)), then
+ * + mlp(norm(x)). */
+struct mpl_prenorm_layer {
+    struct mpl_lm_layer base;
+    struct mpl_attention_module attention;
+    struct mpl_gated_mlp mlp;
+    struct mpl_norm input_norm, post_norm;
+};
+
+mpl_forward mpl_prenorm_layer_forward;
+
+/** Adds self_attn (biases as told), mlp, input_layernorm and post_attention_layernorm. */
+void mpl_prenorm_layer_describe(struct mpl_network *network, struct mpl_prenorm_layer *layer,
+                                bool has_qkv_bias, bool has_o_bias);
+
+/** model.layer_types as the configuration classes of Qwen set them where a config does not. */
+void mpl_lm_derive_qwen_layer_types(struct mpl_plan *plan);
+
+/** model.layer_types where a config does not give them: every layer sliding, or none. */
+void mpl_lm_fill_layer_types(struct mpl_model *model, enum mpl_layer_type type);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* source: transformers/models/mistral/modeling_mistral.py, configuration_mistral.py; release 5.24.0
+ */
+#include "arch/causal_lm.h"
+
+static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *layer)
+{
+    mpl_prenorm_layer_describe(network, (struct mpl_prenorm_layer *)layer, false, false);
+}
+
+static const struct mpl_lm_family family = {
+    .base = "model",
+    .embedding = "embed_tokens",
+    .layers = "layers",
+    .norm = "norm",
+    .head = "lm_head",
+    .layer_size = sizeof(struct mpl_prenorm_layer),
+    .layer_room = 9,
+    .describe_layer = describe_layer,
+    .layer_forward = mpl_prenorm_layer_forward,
+};
+
+static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
+{
+    return mpl_lm_build(network, &family, err);
+}
+
+/* A window, where there is one, holds for every layer. */
+static void derive(struct mpl_plan *plan)
+{
+    mpl_lm_fill_layer_types(&plan->model,
+                            plan->model.sliding_window ? MPL_LAYER_SLIDING : MPL_LAYER_FULL);
+}
+
+static const struct mpl_config_key keys[] = {{"sliding_window", NULL, "4096"}, {NULL, NULL, NULL}};
+
+const struct mpl_arch mpl_arch_mistral = {
+    .config = {.model_type = "mistral",
+               .help = "Mistral 7B, Nemo and Small (text)",
+               .keys = keys,
+               .derive = derive},
+    .build = build,
+};

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* source: transformers/models/qwen2/modeling_qwen2.py, configuration_qwen2.py; release 5.24.0 */
+#include "arch/causal_lm.h"
+
+/* Bias in q, k and v, none in o. */
+static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *layer)
+{
+    mpl_prenorm_layer_describe(network, (struct mpl_prenorm_layer *)layer, true, false);
+}
+
+static const struct mpl_lm_family family = {
+    .base = "model",
+    .embedding = "embed_tokens",
+    .layers = "layers",
+    .norm = "norm",
+    .head = "lm_head",
+    .has_full_mask = true,
+    .layer_size = sizeof(struct mpl_prenorm_layer),
+    .layer_room = 12,
+    .describe_layer = describe_layer,
+    .layer_forward = mpl_prenorm_layer_forward,
+};
+
+static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
+{
+    return mpl_lm_build(network, &family, err);
+}
+
+const struct mpl_arch mpl_arch_qwen2 = {
+    .config = {.model_type = "qwen2",
+               .help = "Qwen1.5, Qwen2 and Qwen2.5",
+               .derive = mpl_lm_derive_qwen_layer_types},
+    .build = build,
+};

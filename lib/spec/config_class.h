@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stage "spec": what the configuration class of a model family says (transformers,
+ * configuration_<family>.py): how its config.json names the fields of "model", and their defaults.
+ *
+ * The list of families is that of lib/arch/arch_list.c; each family's file holds its class.
+ */
+#ifndef MPL_SPEC_CONFIG_CLASS_H
+#define MPL_SPEC_CONFIG_CLASS_H
+
+#include <stddef.h>
+
+#include "base/fail.h"
+#include "spec/plan.h"
+
+/** One field of "model" in one family. */
+struct mpl_config_key {
+    const char *field;    /* as in the field table, without "model."; NULL ends a list */
+    const char *name;     /* in this family's config.json; NULL: the same (attribute_map) */
+    const char *fallback; /* JSON text; "null": not needed; NULL: as in the field table */
+};
+
+struct mpl_config_class {
+    const char *model_type;
+    const char *help;                  /* one line for people */
+    const struct mpl_config_key *keys; /* NULL: all as in the field table */
+    /** Works out what was not given, before the general rules do. NULL: nothing. */
+    void (*derive)(struct mpl_plan *plan);
+    /** Refuses what the family does not have or memplan does not model. NULL: nothing. */
+    enum memplan_status (*check)(const struct mpl_plan *plan, struct memplan_error *err);
+};
+
+/** The class of a model_type, or NULL. */
+const struct mpl_config_class *mpl_config_class_find(const char *model_type);
+
+/** Class i; NULL past the last one. */
+const struct mpl_config_class *mpl_config_class_at(size_t i);
+
+/** What a class says of a field of the table ("model.hidden_size"), or NULL. */
+const struct mpl_config_key *mpl_config_key_find(const struct mpl_config_class *config,
+                                                 const char *path);
+
+/** Known model types, separated by ", ", into text of size bytes. */
+void mpl_config_class_list(char *text, size_t size);
+
+#endif
