@@ -37,24 +37,32 @@ void case_file_free(struct case_file *file)
     free(file->lines);
 }
 
-void case_run_start(struct case_run *run, const char *line, bool is_card)
+bool case_run_try(struct case_run *run, const char *line, bool is_card, struct memplan_error *err)
 {
     const struct mpl_trace_options options = {.has_kernels = is_card, .has_infos = true};
-    struct memplan_error err = {0};
     struct mpl_spec *spec = NULL;
+    bool is_done;
 
     memset(run, 0, sizeof(*run));
     run->document = json_loads(line, 0, NULL);
-    ck_assert_ptr_nonnull(run->document);
     run->id = json_string_value(json_object_get(run->document, "id"));
     run->result = json_object_get(run->document, "result");
-    ck_assert_msg(!mpl_spec_load(line, strlen(line), run->id, &spec, &err) &&
-                      !mpl_spec_bind(spec, 0, &run->plan, NULL, &err) &&
-                      !mpl_estimator_init(&run->estimator, &err) &&
-                      !mpl_trace_run(&run->plan, &options, &run->estimator.trace, &err),
-                  "%s: %s: %s", run->id, err.path, err.text);
+    is_done = run->id && !mpl_spec_load(line, strlen(line), run->id, &spec, err) &&
+              !mpl_spec_bind(spec, 0, &run->plan, NULL, err) &&
+              !mpl_estimator_init(&run->estimator, err) &&
+              !mpl_trace_run(&run->plan, &options, &run->estimator.trace, err);
     mpl_spec_free(spec);
-    mpl_estimate_live(&run->estimator.trace.timeline, &run->estimate);
+    if (is_done)
+        mpl_estimate_live(&run->estimator.trace.timeline, &run->estimate);
+    return is_done;
+}
+
+void case_run_start(struct case_run *run, const char *line, bool is_card)
+{
+    struct memplan_error err = {0};
+
+    ck_assert_msg(case_run_try(run, line, is_card, &err), "%s: %s: %s", run->id ? run->id : "?",
+                  err.path, err.text);
 }
 
 void case_run_end(struct case_run *run)

@@ -28,7 +28,9 @@ struct case_run {
     struct mpl_estimate estimate;
 };
 
-/** Binds and traces a line. is_card: with what kernels take, as on a card. */
+/** Binds and traces a line. is_card: with what kernels take, as on a card. False: err says why. */
+bool case_run_try(struct case_run *run, const char *line, bool is_card, struct memplan_error *err);
+/** The same in a test, which fails when the line cannot be run. */
 void case_run_start(struct case_run *run, const char *line, bool is_card);
 void case_run_end(struct case_run *run);
 

@@ -34,7 +34,45 @@ static uint64_t figure_of(const struct mpl_step_bytes *step, size_t i)
     return value;
 }
 
-static struct case_file llama_trace, llama_card, fsdp2_trace, fsdp2_card;
+/* TABLE: the files of recorded runs. */
+static struct {
+    const char *name;
+    bool is_card;    /* allocated and reserved on a card; else live bytes of a traced run */
+    bool has_copies; /* steps that are copied are compared with steps that are traced */
+    struct case_file cases;
+} file_table[] = {
+    {.name = "llama-trace.jsonl", .has_copies = true},
+    {.name = "family-trace.jsonl", .has_copies = true},
+    {.name = "fsdp2-trace.jsonl", .has_copies = true},
+    {.name = "llama-card.jsonl", .is_card = true},
+    {.name = "fsdp2-card.jsonl", .is_card = true, .has_copies = true},
+};
+
+#define FILES (sizeof(file_table) / sizeof(file_table[0]))
+
+/* Case i of all files of a kind: its line, and the name of its file. */
+static const char *line_at(bool is_card, bool needs_copies, int i, size_t *file_out)
+{
+    for (size_t f = 0; f < FILES; f++) {
+        if (file_table[f].is_card != is_card || (needs_copies && !file_table[f].has_copies))
+            continue;
+        *file_out = f;
+        if (i < file_table[f].cases.count)
+            return file_table[f].cases.lines[i];
+        i -= file_table[f].cases.count;
+    }
+    return NULL;
+}
+
+static int case_count(bool is_card, bool needs_copies)
+{
+    int count = 0;
+
+    for (size_t f = 0; f < FILES; f++)
+        if (file_table[f].is_card == is_card && (!needs_copies || file_table[f].has_copies))
+            count += file_table[f].cases.count;
+    return count;
+}
 
 /* ---- live bytes -------------------------------------------------------------------------------
  */
@@ -70,15 +108,12 @@ static void check_live(const char *file, const char *line)
     case_run_end(&run);
 }
 
-START_TEST(llama_live_bytes_are_the_traced_ones)
+START_TEST(live_bytes_are_the_traced_ones)
 {
-    check_live("llama-trace.jsonl", llama_trace.lines[_i]);
-}
-END_TEST
+    size_t file = 0;
+    const char *line = line_at(false, false, _i, &file);
 
-START_TEST(fsdp2_live_bytes_are_the_traced_ones)
-{
-    check_live("fsdp2-trace.jsonl", fsdp2_trace.lines[_i]);
+    check_live(file_table[file].name, line);
 }
 END_TEST
 
@@ -121,15 +156,12 @@ static void check_card(const char *file, const char *line)
     case_run_end(&run);
 }
 
-START_TEST(llama_on_a_card_is_the_recorded_run)
+START_TEST(on_a_card_is_the_recorded_run)
 {
-    check_card("llama-card.jsonl", llama_card.lines[_i]);
-}
-END_TEST
+    size_t file = 0;
+    const char *line = line_at(true, false, _i, &file);
 
-START_TEST(fsdp2_on_a_card_is_the_recorded_run)
-{
-    check_card("fsdp2-card.jsonl", fsdp2_card.lines[_i]);
+    check_card(file_table[file].name, line);
 }
 END_TEST
 
@@ -176,21 +208,19 @@ static void check_copies(const char *line, bool is_card)
     case_run_end(&run);
 }
 
-START_TEST(copied_steps_of_llama_are_the_traced_ones)
+START_TEST(copied_steps_are_the_traced_ones)
 {
-    check_copies(llama_trace.lines[_i], false);
-}
-END_TEST
+    size_t file = 0;
 
-START_TEST(copied_steps_of_fsdp2_are_the_traced_ones)
-{
-    check_copies(fsdp2_trace.lines[_i], false);
+    check_copies(line_at(false, true, _i, &file), false);
 }
 END_TEST
 
 START_TEST(copied_steps_on_a_card_are_the_traced_ones)
 {
-    check_copies(fsdp2_card.lines[_i], true);
+    size_t file = 0;
+
+    check_copies(line_at(true, true, _i, &file), true);
 }
 END_TEST
 
@@ -199,21 +229,15 @@ int main(void)
     TCase *tcase = tcase_create("steps");
     int status;
 
-    llama_trace = case_file_read("llama-trace.jsonl");
-    llama_card = case_file_read("llama-card.jsonl");
-    fsdp2_trace = case_file_read("fsdp2-trace.jsonl");
-    fsdp2_card = case_file_read("fsdp2-card.jsonl");
-    tcase_add_loop_test(tcase, llama_live_bytes_are_the_traced_ones, 0, llama_trace.count);
-    tcase_add_loop_test(tcase, llama_on_a_card_is_the_recorded_run, 0, llama_card.count);
-    tcase_add_loop_test(tcase, fsdp2_live_bytes_are_the_traced_ones, 0, fsdp2_trace.count);
-    tcase_add_loop_test(tcase, fsdp2_on_a_card_is_the_recorded_run, 0, fsdp2_card.count);
-    tcase_add_loop_test(tcase, copied_steps_of_llama_are_the_traced_ones, 0, llama_trace.count);
-    tcase_add_loop_test(tcase, copied_steps_of_fsdp2_are_the_traced_ones, 0, fsdp2_trace.count);
-    tcase_add_loop_test(tcase, copied_steps_on_a_card_are_the_traced_ones, 0, fsdp2_card.count);
+    for (size_t f = 0; f < FILES; f++)
+        file_table[f].cases = case_file_read(file_table[f].name);
+    tcase_add_loop_test(tcase, live_bytes_are_the_traced_ones, 0, case_count(false, false));
+    tcase_add_loop_test(tcase, on_a_card_is_the_recorded_run, 0, case_count(true, false));
+    tcase_add_loop_test(tcase, copied_steps_are_the_traced_ones, 0, case_count(false, true));
+    tcase_add_loop_test(tcase, copied_steps_on_a_card_are_the_traced_ones, 0,
+                        case_count(true, true));
     status = test_run("steps", tcase);
-    case_file_free(&llama_trace);
-    case_file_free(&llama_card);
-    case_file_free(&fsdp2_trace);
-    case_file_free(&fsdp2_card);
+    for (size_t f = 0; f < FILES; f++)
+        case_file_free(&file_table[f].cases);
     return status;
 }
