@@ -268,11 +268,11 @@ static struct mpl_tensor *causal_lm_loss(struct mpl_tape *tape, struct mpl_tenso
     flat = mpl_hold(mpl_op_reshape(tape, wide, mpl_shape2(rows, wide->shape.dim[2])));
     targets = mpl_hold(mpl_op_reshape(tape, shifted, mpl_shape1(rows)));
     loss = mpl_op_cross_entropy(tape, flat, targets);
-    mpl_drop(tape, targets);
     mpl_drop(tape, flat);
-    mpl_drop(tape, shifted);
-    mpl_drop(tape, padded);
     mpl_drop(tape, wide);
+    mpl_drop(tape, padded);
+    mpl_drop(tape, targets);
+    mpl_drop(tape, shifted);
     return loss;
 }
 
@@ -301,13 +301,16 @@ static void make_masks(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tens
 /* The pointers stay: a layer that is computed again reads them, and its checkpoint keeps them
  * alive.
  */
-static void drop_locals(struct mpl_tape *tape, struct mpl_lm *lm)
+static void drop_locals(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *embeds)
 {
+    const bool has_dict = lm->family->has_full_mask;
+
     mpl_drop(tape, lm->cos);
     mpl_drop(tape, lm->sin);
     mpl_drop(tape, lm->full.tensor);
     mpl_drop(tape, lm->sliding.tensor);
-    mpl_drop(tape, lm->positions);
+    mpl_drop(tape, has_dict ? embeds : lm->positions);
+    mpl_drop(tape, has_dict ? lm->positions : embeds);
 }
 
 /* Model.forward: embeddings, positions, masks, cos and sin, layers, last norm. */
@@ -335,8 +338,7 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
         mpl_rebind(tape, &h, mpl_module_call(tape, &network->modules[i], h));
     if (lm->family->norm)
         mpl_rebind(tape, &h, mpl_norm_call(tape, network, &lm->norm, h));
-    drop_locals(tape, lm);
-    mpl_drop(tape, embeds);
+    drop_locals(tape, lm, embeds);
     return mpl_return(h);
 }
 

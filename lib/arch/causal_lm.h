@@ -30,7 +30,8 @@ struct mpl_lm_family {
     const char *head;      /* "lm_head" */
     enum mpl_norm_kind norm_kind;
     bool has_head_bias;
-    bool has_full_mask;  /* makes the mask of full attention even if no layer uses it */
+    bool has_full_mask;  /* causal_mask_mapping: full attention's mask even if no layer uses it; its
+                            arguments, in a dict, outlive the names of the forward */
     bool has_no_rotary;  /* no rotary tables, no inv_freq buffers */
     size_t layer_size;   /* sizeof of the family's struct of a layer */
     uint32_t layer_room; /* most parameters of one layer */

@@ -39,8 +39,8 @@ static struct mpl_tensor *rms_norm_one(struct mpl_tape *tape, struct mpl_tensor 
     return mpl_return(out);
 }
 
-struct mpl_tensor *mpl_norm_call(struct mpl_tape *tape, const struct mpl_network *network,
-                                 const struct mpl_norm *norm, struct mpl_tensor *x)
+static struct mpl_tensor *forward(struct mpl_tape *tape, const struct mpl_network *network,
+                                  const struct mpl_norm *norm, struct mpl_tensor *x)
 {
     struct mpl_tensor *weight = mpl_parameter_of(network, norm->weight);
 
@@ -53,4 +53,14 @@ struct mpl_tensor *mpl_norm_call(struct mpl_tape *tape, const struct mpl_network
         break;
     }
     return mpl_rms_norm(tape, weight, x);
+}
+
+/* The caller's argument lives until the call returns, whatever forward does with its own name. */
+struct mpl_tensor *mpl_norm_call(struct mpl_tape *tape, const struct mpl_network *network,
+                                 const struct mpl_norm *norm, struct mpl_tensor *x)
+{
+    struct mpl_tensor *argument = mpl_hold(x), *out = forward(tape, network, norm, argument);
+
+    mpl_drop(tape, argument);
+    return out;
 }
