@@ -27,8 +27,10 @@ enum memplan_status mpl_estimate_trace(struct mpl_estimator *estimator, const st
 {
     const struct mpl_trace_options options = {.has_kernels = true, .has_infos = has_infos};
     struct mpl_trace *trace = &estimator->trace;
-    enum memplan_status status = mpl_trace_run(plan, &options, trace, err);
+    enum memplan_status status;
 
+    mpl_replay_follow(estimator->replay, NULL, 0); /* what it followed is written anew */
+    status = mpl_trace_run(plan, &options, trace, err);
     memset(estimate, 0, sizeof(*estimate));
     if (status)
         return status;
@@ -38,6 +40,7 @@ enum memplan_status mpl_estimate_trace(struct mpl_estimator *estimator, const st
     estimate->buffer_bytes = trace->buffer_bytes;
     estimate->optimizer_bytes = trace->optimizer_bytes;
     mpl_estimate_live(&trace->timeline, estimate);
+    mpl_replay_follow(estimator->replay, &trace->timeline, estimate->live_peak);
     return MEMPLAN_OK;
 }
 

@@ -40,6 +40,7 @@ struct mpl_allocator {
     struct mpl_block *blocks; /* [0] stands for no neighbour: always in use */
     uint32_t block_count, block_room, spare;
     bool is_out_of_memory; /* this process, not the card */
+    bool is_staged;        /* the budget is not the last word: see mpl_allocator_request */
     struct mpl_alloc_conf conf;
     uint64_t budget_bytes; /* what the card gives to the allocator */
     uint64_t card_bytes;   /* size of the card: sets the size of reservations */
@@ -58,7 +59,10 @@ void mpl_allocator_reset(struct mpl_allocator *a, uint64_t budget_bytes, uint64_
 
 /**
  * Requests bytes (above 0) on a stream; gives the block, or 0 when the request failed. Then either
- * is_out_of_memory is set, and the state is of no more use, or the card had no room left.
+ * is_out_of_memory is set, and the state is of no more use, or the card had no room left. When the
+ * budget is a stage (is_staged; not with expandable segments) and does not do, nothing is given
+ * back and no failure is counted: all is as before the request, only same_below says what it asked
+ * for.
  */
 uint32_t mpl_allocator_request(struct mpl_allocator *a, uint64_t bytes, uint32_t stream);
 
@@ -67,6 +71,9 @@ void mpl_allocator_release(struct mpl_allocator *a, uint32_t block);
 
 /** torch.cuda.empty_cache(): what is unused goes back to the card. */
 void mpl_allocator_empty_cache(struct mpl_allocator *a);
+
+/** Makes an allocator the same as another one, in its own memory; false when there is none. */
+bool mpl_allocator_copy(struct mpl_allocator *to, const struct mpl_allocator *from);
 
 /** torch.cuda.reset_peak_memory_stats(). */
 void mpl_allocator_reset_peaks(struct mpl_allocator *a);

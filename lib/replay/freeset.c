@@ -118,3 +118,13 @@ void mpl_freeset_clear(struct mpl_freeset *set)
     memset(set->bits, 0, sizeof(set->bits));
     set->unmapped = 0;
 }
+
+void mpl_freeset_copy(struct mpl_freeset *to, const struct mpl_freeset *from)
+{
+    memcpy(to->summary, from->summary, sizeof(to->summary));
+    memcpy(to->bits, from->bits, sizeof(to->bits));
+    to->unmapped = from->unmapped;
+    for (uint32_t word = 0; word < MPL_FREESET_WORDS; word++)
+        if (from->bits[word])
+            memcpy(&to->heads[word * 64], &from->heads[word * 64], 64 * sizeof(to->heads[0]));
+}

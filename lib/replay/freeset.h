@@ -145,4 +145,7 @@ static inline void mpl_freeset_remove(struct mpl_freeset *set, struct mpl_block 
 /** Makes the set empty. */
 void mpl_freeset_clear(struct mpl_freeset *set);
 
+/** Makes the set the same as another one; its blocks are the caller's to copy. */
+void mpl_freeset_copy(struct mpl_freeset *to, const struct mpl_freeset *from);
+
 #endif

@@ -40,6 +40,14 @@ struct mpl_replay_result {
 struct mpl_replay *mpl_replay_new(void); /* NULL when out of memory */
 void mpl_replay_free(struct mpl_replay *replay);
 
+/**
+ * From here on the timeline does not change until the next call (or until NULL is followed): runs
+ * of it may begin where an earlier one was still the same. Results are those of a run from the
+ * start. from_bytes: about the lowest budget that will be asked for; a good guess saves time.
+ */
+void mpl_replay_follow(struct mpl_replay *replay, const struct mpl_timeline *timeline,
+                       uint64_t from_bytes);
+
 /** Settings for the runs that follow, in the words of PYTORCH_CUDA_ALLOC_CONF; NULL and "" are the
  * defaults. A key that is not modelled gives MEMPLAN_ERR_UNSUPPORTED, an unknown key or value
  * MEMPLAN_ERR_VALUE; then the settings stay as they were. */

@@ -333,6 +333,68 @@ START_TEST(needs_match_a_scan)
 }
 END_TEST
 
+/* Runs that begin where an earlier one was still the same: any budgets in any order. */
+START_TEST(followed_runs_are_those_from_the_start)
+{
+    struct mpl_replay *replay = mpl_replay_new(), *followed = mpl_replay_new();
+    const char *conf = _i ? "expandable_segments:True" : "";
+    struct memplan_error err = {0};
+    unsigned retried = 0, survived = 0;
+
+    ck_assert_int_eq(mpl_replay_set_conf(replay, conf, &err), MEMPLAN_OK);
+    ck_assert_int_eq(mpl_replay_set_conf(followed, conf, &err), MEMPLAN_OK);
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct mpl_timeline t = {0};
+        uint64_t state = seed, live_peak = random_timeline(&t, &state);
+        const uint64_t top = run(replay, &t, MPL_NO_BUDGET).same_from;
+
+        printf("# seed %" PRIu64 "\n", seed);
+        mpl_replay_follow(followed, &t, live_peak / 4 * random_below(&state, 5));
+        for (int i = 0; i < 60; i++) {
+            const uint64_t budget =
+                random_below(&state, 8) ? random_below(&state, top + top / 8) : MPL_NO_BUDGET;
+            const struct mpl_replay_result r = run(replay, &t, budget),
+                                           f = run(followed, &t, budget);
+
+            ck_assert_mem_eq(&r, &f, sizeof(r));
+            retried += r.retries > 0 && r.survived;
+            survived += r.survived;
+        }
+        mpl_replay_follow(followed, NULL, 0);
+        mpl_timeline_free(&t);
+    }
+    ck_assert(_i || (retried > 0 && survived > retried));
+    mpl_replay_free(replay);
+    mpl_replay_free(followed);
+}
+END_TEST
+
+/* What is followed ends with its timeline and with other settings. */
+START_TEST(following_ends)
+{
+    struct mpl_replay *replay = mpl_replay_new();
+    struct memplan_error err = {0};
+    struct mpl_timeline t = {0};
+    uint64_t first;
+
+    for (int i = 0; i < 100; i++)
+        add_request(&t, 12 * MPL_MIB, 0);
+    mpl_replay_follow(replay, &t, 600 * MPL_MIB);
+    first = run(replay, &t, MPL_NO_BUDGET).reserved_peak;
+    ck_assert_uint_eq(first, 1200 * MPL_MIB);
+    ck_assert_int_eq(mpl_replay_set_conf(replay, "expandable_segments:True", &err), MEMPLAN_OK);
+    ck_assert_uint_eq(run(replay, &t, MPL_NO_BUDGET).reserved_peak, 1200 * MPL_MIB);
+    ck_assert_int_eq(mpl_replay_set_conf(replay, "", &err), MEMPLAN_OK);
+    ck_assert_uint_eq(run(replay, &t, MPL_NO_BUDGET).reserved_peak, first);
+    for (int i = 0; i < 100; i++)
+        t.requests.data[i].bytes = 14 * MPL_MIB;
+    mpl_replay_follow(replay, &t, 600 * MPL_MIB);
+    ck_assert_uint_eq(run(replay, &t, MPL_NO_BUDGET).reserved_peak, 1400 * MPL_MIB);
+    mpl_replay_free(replay);
+    mpl_timeline_free(&t);
+}
+END_TEST
+
 static struct mpl_needs needs_of(const struct mpl_timeline *t, uint64_t live_peak)
 {
     struct mpl_replay *replay = mpl_replay_new();
@@ -436,6 +498,8 @@ int main(void)
     tcase_add_test(tcase, steps_beyond_the_table_are_run_but_not_kept);
     tcase_add_loop_test(tcase, huge_requests_fail, 0, 2);
     tcase_add_loop_test(tcase, needs_match_a_scan, 0, 2);
+    tcase_add_loop_test(tcase, followed_runs_are_those_from_the_start, 0, 2);
+    tcase_add_test(tcase, following_ends);
     tcase_add_test(tcase, needs_from_far_below);
     tcase_add_test(tcase, needs_from_far_above);
     tcase_add_loop_test(tcase, conf, 0, ROWS(conf_table));

@@ -185,11 +185,22 @@ static void plain_compare(const struct plain *p, const struct mpl_allocator *a)
 
 #define LIVE_MAX 300
 
+/* Goes on in a copy: the one that was left is spoiled. */
+static void move_to_copy(struct mpl_allocator *a, struct mpl_allocator *spare)
+{
+    const struct mpl_allocator left = *a;
+
+    ck_assert(mpl_allocator_copy(spare, a));
+    *a = *spare;
+    *spare = left;
+    memset(spare->blocks, 0xa5, spare->block_count * sizeof(*spare->blocks));
+}
+
 /* One random trace through both; gives the number of failed requests. */
 static uint64_t random_trace(uint64_t seed, uint64_t budget)
 {
     struct plain *p = calloc(1, sizeof(*p));
-    struct mpl_allocator a = {0};
+    struct mpl_allocator a = {0}, spare = {0};
     uint32_t blocks[LIVE_MAX];
     unsigned ids[LIVE_MAX], live = 0, id = 0, target = 1;
     uint64_t state = seed, ooms;
@@ -223,9 +234,12 @@ static uint64_t random_trace(uint64_t seed, uint64_t budget)
         plain_compare(p, &a);
         if (i % 50 == 0)
             ck_assert(mpl_allocator_check(&a));
+        if (i % 70 == 0)
+            move_to_copy(&a, &spare);
     }
     ooms = p->ooms;
     mpl_allocator_free(&a);
+    mpl_allocator_free(&spare);
     free(p);
     return ooms;
 }
