@@ -69,8 +69,8 @@ static enum memplan_status describe(struct pipeline *p, struct mpl_alternative *
 
 static enum memplan_status judge(struct pipeline *p, struct mpl_alternative *a)
 {
-    const struct mpl_survival_case judged = {&p->estimator, p->plan,  &a->estimate,
-                                             &a->capacity,  a->error, 1};
+    const struct mpl_survival_case judged = {
+        &p->estimator, p->plan, &a->estimate, &a->capacity, a->error, 1, 0, 0};
     struct mpl_survival survival;
     enum memplan_status status = mpl_survival_judge(&judged, &survival, p->err);
 

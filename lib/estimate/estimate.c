@@ -78,5 +78,7 @@ enum memplan_status mpl_estimate_run(struct mpl_estimator *estimator, const stru
         status = mpl_estimate_compose(&estimator->trace.timeline,
                                       estimate->unlimited.allocated_peak_event,
                                       &estimate->composition, err);
+    if (!status && depth >= MPL_ESTIMATE_ALL)
+        mpl_estimate_orders(&estimator->trace.timeline, estimate);
     return status;
 }

@@ -40,6 +40,7 @@ struct mpl_estimate {
     struct mpl_replay_result unlimited;     /* on a card without limit */
     struct mpl_needs needs;
     struct mpl_composition composition;
+    uint64_t peak_orders[MPL_PHASE_COUNT][MPL_ORDER_COUNT]; /* of live bytes, in the last step */
 };
 
 /** How much is wanted; each costs more than the one before. */
@@ -75,6 +76,9 @@ enum memplan_status mpl_estimate_needs(struct mpl_estimator *estimator,
 
 /** Live sums of a timeline: fills live_steps, live_peak, stream_peak. */
 void mpl_estimate_live(const struct mpl_timeline *timeline, struct mpl_estimate *estimate);
+
+/** What each phase's live peak in the last step is made of: fills peak_orders. */
+void mpl_estimate_orders(const struct mpl_timeline *timeline, struct mpl_estimate *estimate);
 
 /** What lives right after event number `event`, of a timeline with infos. Memory for the count
  * comes and goes inside. */

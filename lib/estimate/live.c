@@ -64,3 +64,32 @@ void mpl_estimate_live(const struct mpl_timeline *timeline, struct mpl_estimate 
                    mpl_event_kind(event) == MPL_EVENT_ALLOC);
     }
 }
+
+void mpl_estimate_orders(const struct mpl_timeline *timeline, struct mpl_estimate *estimate)
+{
+    uint64_t live = 0, orders[MPL_ORDER_COUNT] = {0}, peaks[MPL_PHASE_COUNT] = {0};
+    enum mpl_phase phase = MPL_PHASE_INIT;
+    bool is_last = false;
+
+    for (size_t i = 0; i < timeline->events.len; i++) {
+        const mpl_event event = timeline->events.data[i];
+        const uint32_t id = mpl_event_id(event);
+
+        if (mpl_event_kind(event) == MPL_EVENT_MARK) {
+            phase = (enum mpl_phase)timeline->marks.data[id].phase;
+            is_last = timeline->marks.data[id].step + 1u == estimate->step_count;
+        } else {
+            const struct mpl_request *request = &timeline->requests.data[id];
+            const uint64_t bytes = mpl_round_up(request->bytes, BLOCK_BYTES);
+            const bool is_free = mpl_event_kind(event) == MPL_EVENT_FREE;
+
+            live = is_free ? live - bytes : live + bytes;
+            orders[request->order] =
+                is_free ? orders[request->order] - bytes : orders[request->order] + bytes;
+        }
+        if (is_last && live > peaks[phase]) {
+            peaks[phase] = live;
+            memcpy(estimate->peak_orders[phase], orders, sizeof(orders));
+        }
+    }
+}

@@ -8,9 +8,6 @@
 #define GRAIN   128
 #define LONGEST (INT64_C(1) << 24) /* tokens; the search ends here */
 
-/* The search leaves the first guess by a part of it, then by steps that double. */
-#define FIRST_STEP 64
-
 struct search {
     const struct mpl_spec *spec;
     struct memplan_report *report;
@@ -18,8 +15,8 @@ struct search {
     struct mpl_plan *plan; /* scratch */
     struct memplan_error *err;
     enum memplan_status status;
-    uint64_t needs_bytes; /* a budget that is enough for the last length that fits */
-    double survival;
+    struct mpl_survival *chances; /* of each alternative, at the length that is tried */
+    size_t hardest;               /* the alternative that refused a length last */
 };
 
 /* Traces one alternative at a length, into what is then judged. */
@@ -33,10 +30,17 @@ static void trace(struct search *s, const struct mpl_alternative *a, int64_t tok
         s->status = mpl_estimate_trace(s->estimator, s->plan, false, estimate, s->err);
 }
 
+/* How far a length is judged. */
+enum effort {
+    EFFORT_FIRST,    /* one replay: may refuse, cannot accept */
+    EFFORT_DECIDING, /* until the answer is certain, should all alternatives be alike */
+    EFFORT_ALL,      /* the chance itself */
+};
+
 /* Chance of survival of one alternative at a length. */
-static double survive(struct search *s, const struct mpl_alternative *a, int64_t tokens)
+static void survive(struct search *s, size_t alternative, int64_t tokens, enum effort effort)
 {
-    struct mpl_survival survival = {0};
+    const struct mpl_alternative *a = &s->report->alternatives[alternative];
     struct mpl_estimate estimate;
     const struct mpl_survival_case judged = {
         .estimator = s->estimator,
@@ -46,39 +50,71 @@ static double survive(struct search *s, const struct mpl_alternative *a, int64_t
         .error = mpl_accuracy_error(mpl_accuracy_of(&s->report->plan), tokens,
                                     s->report->farthest_reading),
         .risk = s->report->risk / a->weight,
+        .enough = effort == EFFORT_DECIDING ? s->report->risk : 0,
+        .most_replays = effort == EFFORT_FIRST ? 1 : 0,
     };
 
     trace(s, a, tokens, &estimate);
     if (!s->status)
-        s->status = mpl_survival_judge(&judged, &survival, s->err);
-    if (survival.enough_bytes > s->needs_bytes)
-        s->needs_bytes = survival.enough_bytes;
-    return s->status ? 0 : survival.probability;
+        s->status = mpl_survival_judge(&judged, &s->chances[alternative], s->err);
 }
 
-/* Does a length fit? Ends as soon as the alternatives that fail weigh more than the risk. */
-static bool fits(struct search *s, int64_t tokens)
+/* Chance of survival over all alternatives that are left: at most this, and at least. */
+static double chance_at_most(const struct search *s)
 {
     double chance = 1;
 
-    s->needs_bytes = 0;
-    for (size_t i = 0; i < s->report->alternative_count; i++) {
-        const struct mpl_alternative *a = &s->report->alternatives[i];
+    for (size_t i = 0; i < s->report->alternative_count; i++)
+        chance -= s->report->alternatives[i].weight * (1 - s->chances[i].probability);
+    return chance;
+}
 
-        if (a->is_excluded)
-            continue;
-        chance -= a->weight * (1 - survive(s, a, tokens));
-        if (s->status || chance <= 1 - s->report->risk)
+static double chance_at_least(const struct search *s)
+{
+    double chance = 1;
+
+    for (size_t i = 0; i < s->report->alternative_count; i++)
+        chance -= s->report->alternatives[i].weight * (1 - s->chances[i].at_least);
+    return chance;
+}
+
+/* Judges one alternative; false when no other can make up for it. */
+static bool stays_possible(struct search *s, size_t i, int64_t tokens, enum effort effort)
+{
+    survive(s, i, tokens, effort);
+    if (!s->status && chance_at_most(s) > 1 - s->report->risk)
+        return true;
+    s->hardest = i;
+    return false;
+}
+
+/* Judges as far as needed: first the alternative that refused last, then all others, and those that
+ * are not exact once more where that decides. */
+static bool is_likely(struct search *s, int64_t tokens, bool is_proof)
+{
+    const struct memplan_report *report = s->report;
+    const enum effort effort = is_proof ? EFFORT_DECIDING : EFFORT_FIRST;
+
+    for (size_t i = 0; i < report->alternative_count; i++)
+        s->chances[i] = (struct mpl_survival){.probability = 1, .at_least = 1};
+    if (!stays_possible(s, s->hardest, tokens, effort) || !is_proof)
+        return !s->status && chance_at_most(s) > 1 - report->risk;
+    for (size_t i = 0; i < report->alternative_count; i++)
+        if (i != s->hardest && !report->alternatives[i].is_excluded &&
+            !stays_possible(s, i, tokens, effort))
             return false;
-    }
-    s->survival = chance;
+    for (size_t i = 0; i < report->alternative_count && chance_at_least(s) <= 1 - report->risk; i++)
+        if (s->chances[i].at_least < s->chances[i].probability &&
+            !stays_possible(s, i, tokens, EFFORT_ALL))
+            return false;
     return true;
 }
 
-/* A length that overflows or passes a limit is a length that does not fit. */
-static bool fits_at(struct search *s, int64_t tokens)
+/* Does a length fit? No is certain, and so is yes when a proof is asked for. One that overflows or
+ * passes a limit does not fit. */
+static bool fits(struct search *s, int64_t tokens, bool is_proof)
 {
-    bool result = fits(s, tokens);
+    const bool result = is_likely(s, tokens, is_proof);
 
     if (s->status == MEMPLAN_ERR_OVERFLOW || s->status == MEMPLAN_ERR_LIMIT) {
         s->status = MEMPLAN_OK;
@@ -87,14 +123,16 @@ static bool fits_at(struct search *s, int64_t tokens)
     return result;
 }
 
+/* Writes down a length that was just proven to fit. */
 static void found(struct search *s, int64_t tokens)
 {
     struct mpl_suggestion *suggestion = &s->report->suggestion;
 
-    suggestion->is_found = true;
-    suggestion->sequence_length = tokens;
-    suggestion->needs_bytes = s->needs_bytes;
-    suggestion->survival = s->survival;
+    *suggestion = (struct mpl_suggestion){
+        .is_found = true, .sequence_length = tokens, .survival = chance_at_least(s)};
+    for (size_t i = 0; i < s->report->alternative_count; i++)
+        if (s->chances[i].enough_bytes > suggestion->needs_bytes)
+            suggestion->needs_bytes = s->chances[i].enough_bytes;
 }
 
 static int64_t on_grain(double tokens)
@@ -106,55 +144,47 @@ static int64_t on_grain(double tokens)
     return (int64_t)tokens / GRAIN * GRAIN;
 }
 
-/* Peaks of the last step's phases at one length. */
-struct sample {
-    double tokens, peak[3];
-};
-
-static struct sample sample_of(const struct mpl_estimate *e, int64_t tokens)
+/* The highest live phase of the most likely alternative at a length, each part of it grown from the
+ * plan's length by its order. */
+static double live_at(const struct search *s, double tokens)
 {
-    const struct mpl_step_bytes *last = &e->live_steps[e->step_count - 1];
-
-    return (struct sample){
-        (double)tokens,
-        {(double)last->forward_peak, (double)last->backward_peak, (double)last->optimizer_peak}};
-}
-
-/* The highest phase at a length, each phase a straight line through two samples. */
-static double peak_between(const struct sample *a, const struct sample *b, double tokens)
-{
+    const struct mpl_alternative *best = &s->report->alternatives[s->report->best];
+    const double ratio = tokens / (double)s->report->plan.training.sequence_length;
     double highest = 0;
 
-    for (int i = 0; i < 3; i++) {
-        const double slope = (b->peak[i] - a->peak[i]) / (b->tokens - a->tokens);
+    for (int phase = 0; phase < MPL_PHASE_COUNT; phase++) {
+        const uint64_t *orders = best->estimate.peak_orders[phase];
 
-        highest = fmax(highest, a->peak[i] + slope * (tokens - a->tokens));
+        highest = fmax(highest, (double)orders[MPL_CONSTANT] + (double)orders[MPL_LINEAR] * ratio +
+                                    (double)orders[MPL_QUADRATIC] * ratio * ratio);
     }
     return highest;
 }
 
-/*
- * Where the boundary should lie for the most likely alternative, when its peak is on straight
- * lines through two samples and what it needs beyond that grows with the length. A first guess;
- * both sides are evaluated after it.
- */
-static int64_t boundary_between(const struct search *s, const struct sample *a,
-                                const struct sample *b)
+/* What that alternative should need there. What it needs beyond its live peak shrinks with shorter
+ * sequences and is not said to grow with longer ones: a guess that is too long is refused after few
+ * replays, one that is too short has to be proven to fit. */
+static double needs_at(const struct search *s, double tokens)
 {
-    const struct mpl_alternative *best = &s->report->alternatives[s->report->best];
-    const double beyond_per_token =
-        ((double)best->estimate.needs.high_bytes - (double)best->estimate.live_peak) /
-        (double)s->report->plan.training.sequence_length;
-    struct mpl_survival_case c = {.capacity = &best->capacity};
+    const struct mpl_estimate *e = &s->report->alternatives[s->report->best].estimate;
+    const double ratio = tokens / (double)s->report->plan.training.sequence_length;
+
+    return live_at(s, tokens) +
+           ((double)e->needs.high_bytes - (double)e->live_peak) * fmin(ratio, 1);
+}
+
+/* The longest sequence of which that is no more than... */
+static int64_t guess(const struct search *s)
+{
+    struct mpl_survival_case c = {.capacity = &s->report->alternatives[s->report->best].capacity};
     double low = 0, high = (double)LONGEST;
 
     for (int i = 0; i < 40; i++) {
         const double middle = (low + high) / 2;
 
-        c.error = mpl_accuracy_error(mpl_accuracy_of(s->plan), (int64_t)middle,
+        c.error = mpl_accuracy_error(mpl_accuracy_of(&s->report->plan), (int64_t)middle,
                                      s->report->farthest_reading);
-        if (mpl_survival_if_needs(&c, peak_between(a, b, middle) + beyond_per_token * middle) <
-            1 - s->report->risk)
+        if (mpl_survival_if_needs(&c, needs_at(s, middle)) < 1 - s->report->risk)
             high = middle;
         else
             low = middle;
@@ -162,77 +192,121 @@ static int64_t boundary_between(const struct search *s, const struct sample *a,
     return on_grain(low);
 }
 
-static int64_t guess(struct search *s)
+/* Tokens by which the search leaves a length: over these the prediction changes by one deviation of
+ * the error, so that the boundary is likely within a few such steps. */
+static int64_t step_from(const struct search *s, int64_t tokens)
 {
     const struct mpl_alternative *best = &s->report->alternatives[s->report->best];
-    const int64_t start = s->report->plan.training.sequence_length;
-    const int64_t half = on_grain((double)start / 2), other = half == start ? 2 * start : half;
-    struct mpl_estimate there;
-    struct sample a, b;
+    const double near = (double)tokens * (1 - 1.0 / 64), here = needs_at(s, (double)tokens);
+    const double slope = (here - needs_at(s, near)) / ((double)tokens - near);
+    const double error =
+        mpl_accuracy_error(mpl_accuracy_of(&s->report->plan), tokens, s->report->farthest_reading);
+    const double step = hypot(best->capacity.spread_bytes, error * here) / slope;
 
-    trace(s, best, other, &there);
-    if (s->status || !best->estimate.step_count || !there.step_count)
-        return start;
-    a = sample_of(&best->estimate, start);
-    b = sample_of(&there, other);
-    return boundary_between(s, &a, &b);
+    return on_grain(step < (double)tokens ? step : (double)tokens);
+}
+
+static int64_t power_of_two_below(int64_t tokens)
+{
+    int64_t power = GRAIN;
+
+    while (power < (tokens + 1) / 2)
+        power *= 2;
+    return power;
+}
+
+/* The next length to try below one that fails. Where a step would be a good part of it, the
+ * prediction says little there: then coarse lengths first, so that the search ends soon. */
+static int64_t next_below(int64_t tokens, int64_t step)
+{
+    return step > tokens / 8 ? power_of_two_below(tokens) : on_grain((double)(tokens - step));
 }
 
 /* What is known of the boundary: the longest that fits and the shortest that does not; 0: none. */
 struct bounds {
     int64_t fitting, failing;
+    bool is_proven; /* that the one fits; else only its first replay did not refuse it */
 };
 
-/* Brackets the boundary by steps that double, away from a first length. */
-static struct bounds bracket(struct search *s, int64_t start, int64_t step)
+static bool is_closed(const struct bounds *b)
 {
-    struct bounds bounds = {0, 0};
-    int64_t at = on_grain((double)start);
-
-    while (!s->status) {
-        if (fits_at(s, at)) {
-            found(s, at);
-            bounds.fitting = at;
-            if (bounds.failing || at >= LONGEST)
-                break;
-            at = on_grain((double)(at + step));
-        } else {
-            bounds.failing = at;
-            if (bounds.fitting || at == GRAIN)
-                break;
-            at = on_grain((double)(at - step));
-        }
-        step *= 2;
-    }
-    return bounds;
+    if (b->failing)
+        return b->failing == GRAIN || (b->is_proven && b->failing - b->fitting <= GRAIN);
+    return b->is_proven && b->fitting >= LONGEST;
 }
 
-static struct bounds bisect(struct search *s, struct bounds bounds)
+/* Tries a length. Many replays prove that one fits, a single one may refuse it: so only what may be
+ * the answer is proven. */
+static void narrow(struct search *s, struct bounds *b, int64_t tokens)
 {
-    while (!s->status && bounds.failing && bounds.failing - bounds.fitting > GRAIN) {
-        const int64_t middle = on_grain((double)(bounds.fitting + bounds.failing) / 2);
+    const bool is_proof = tokens == b->fitting || tokens >= LONGEST ||
+                          (b->failing && b->failing - tokens <= 2 * GRAIN);
 
-        if (fits_at(s, middle)) {
-            found(s, middle);
-            bounds.fitting = middle;
-        } else {
-            bounds.failing = middle;
-        }
+    if (fits(s, tokens, is_proof)) {
+        b->fitting = tokens;
+        b->is_proven = is_proof;
+        if (is_proof)
+            found(s, tokens);
+        return;
     }
-    return bounds;
+    b->failing = tokens;
+    if (tokens == b->fitting)
+        b->fitting = 0;
+}
+
+/* Where the prediction says little, its guess is only the longest that may fit. */
+static int64_t first_length(int64_t guess, int64_t step)
+{
+    return guess < LONGEST && step > guess / 8 ? power_of_two_below(guess) : guess;
+}
+
+/* Away from a first length by steps that double, until there are two bounds; then halfway between
+ * them. */
+static struct bounds find_bounds(struct search *s, int64_t start)
+{
+    struct bounds b = {0};
+    int64_t step = step_from(s, start), at = first_length(start, step);
+
+    for (narrow(s, &b, at); !s->status && !is_closed(&b); narrow(s, &b, at)) {
+        if (b.fitting && b.failing) {
+            at = b.failing - b.fitting > GRAIN ? on_grain((double)(b.fitting + b.failing) / 2)
+                                               : b.fitting;
+            step = GRAIN; /* should the proof fail */
+            continue;
+        }
+        at = b.fitting ? on_grain((double)(b.fitting + step)) : next_below(b.failing, step);
+        step *= 2;
+    }
+    return b;
+}
+
+/* Of the alternatives that can refuse a length alone, the one that needs most. */
+static size_t hardest_of(const struct memplan_report *report)
+{
+    size_t hardest = report->best;
+
+    for (size_t i = 0; i < report->alternative_count; i++) {
+        const struct mpl_alternative *a = &report->alternatives[i];
+
+        if (!a->is_excluded && a->weight > report->risk &&
+            a->estimate.needs.high_bytes > report->alternatives[hardest].estimate.needs.high_bytes)
+            hardest = i;
+    }
+    return hardest;
 }
 
 enum memplan_status mpl_verdict_suggest(const struct mpl_spec *spec, struct memplan_report *report,
                                         struct mpl_estimator *estimator, struct memplan_error *err)
 {
     struct search s = {.spec = spec, .report = report, .estimator = estimator, .err = err};
-    int64_t start;
+    struct bounds bounds;
 
     s.plan = mpl_arena_alloc(&report->arena, sizeof(*s.plan));
-    if (!s.plan)
+    s.chances = mpl_arena_alloc(&report->arena, report->alternative_count * sizeof(*s.chances));
+    if (!s.plan || !s.chances)
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while looking for what fits");
-    start = guess(&s);
-    report->suggestion.fails_at =
-        bisect(&s, bracket(&s, start, on_grain((double)start / FIRST_STEP))).failing;
+    s.hardest = hardest_of(report);
+    bounds = find_bounds(&s, guess(&s));
+    report->suggestion.fails_at = bounds.failing;
     return s.status;
 }

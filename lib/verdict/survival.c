@@ -3,7 +3,6 @@
 #include "verdict/survival.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Budgets are tried at every quarter of a deviation, up to 3.5 of them to either side. */
 #define NODE_STEP  0.25
@@ -41,36 +40,56 @@ static uint64_t node_budget(const struct mpl_survival_case *c, int node)
     return place > 0 ? (uint64_t)place : 0;
 }
 
-/* What is known of the nodes: 1 survives, 0 fails, -1 not tried yet. One replay may decide many. */
+/* What is known of the nodes. One replay may decide many. */
 struct nodes {
-    signed char survives[NODE_COUNT];
-    struct memplan_error *err;
-    enum memplan_status status;
+    uint64_t budget[NODE_COUNT];
+    double weight[NODE_COUNT];
+    signed char survives[NODE_COUNT]; /* 1 survives, 0 fails, -1 not known yet */
 };
 
-static bool survives_at(const struct mpl_survival_case *c, struct nodes *n, int node)
+static struct nodes nodes_of(const struct mpl_survival_case *c)
+{
+    const struct mpl_replay_result *unlimited = &c->estimate->unlimited;
+    struct nodes n;
+
+    for (int i = 0; i < NODE_COUNT; i++) {
+        n.budget[i] = node_budget(c, i);
+        n.weight[i] = node_weight(i);
+        n.survives[i] = -1;
+        if (n.budget[i] < c->estimate->live_peak)
+            n.survives[i] = 0;
+        else if (unlimited->survived && n.budget[i] >= unlimited->same_from)
+            n.survives[i] = 1;
+    }
+    return n;
+}
+
+static double weight_of(const struct nodes *n, int survives)
+{
+    double weight = 0;
+
+    for (int i = 0; i < NODE_COUNT; i++)
+        if (n->survives[i] == survives)
+            weight += n->weight[i];
+    return weight;
+}
+
+static enum memplan_status replay_at(const struct mpl_survival_case *c, struct nodes *n, int node,
+                                     struct memplan_error *err)
 {
     struct mpl_replay_result result;
+    enum memplan_status status = mpl_replay_run(c->estimator->replay, &c->estimator->trace.timeline,
+                                                n->budget[node], &result, err);
 
-    if (n->survives[node] >= 0 || n->status)
-        return n->survives[node] > 0;
-    n->status = mpl_replay_run(c->estimator->replay, &c->estimator->trace.timeline,
-                               node_budget(c, node), &result, n->err);
-    if (n->status)
-        return false;
-    for (int i = 0; i < NODE_COUNT; i++) {
-        const uint64_t budget = node_budget(c, i);
-
-        if (budget >= result.same_from && budget < result.same_below)
+    for (int i = 0; i < NODE_COUNT && !status; i++)
+        if (n->budget[i] >= result.same_from && n->budget[i] < result.same_below)
             n->survives[i] = result.survived;
-    }
-    n->survives[node] = result.survived;
-    return result.survived;
+    return status;
 }
 
 /*
  * The lowest node that alone outweighs the risk: a run that fails there is refused. The search
- * goes from here outward, and a run at the boundary is decided after few replays.
+ * begins here.
  */
 static int deciding_node(double risk)
 {
@@ -81,32 +100,56 @@ static int deciding_node(double risk)
     return node;
 }
 
-/* The i-th node in order of distance from the first; -1 outside the row. */
-static int node_at(int first, int i)
+/*
+ * The next node to try, -1: all are known. First the one that may refuse alone; then those below it
+ * that cannot stay unknown, where a run at the boundary fails; then upward, and the rest.
+ */
+static int next_node(const struct nodes *n, int first, double enough)
 {
-    const int node = i % 2 ? first - (i + 1) / 2 : first + i / 2;
+    double open_below = weight_of(n, 0);
+    int below = -1;
 
-    return node < NODE_COUNT ? node : -1;
+    if (n->survives[first] < 0)
+        return first;
+    for (int node = 0; node < first; node++)
+        if (n->survives[node] < 0) {
+            open_below += n->weight[node];
+            below = node;
+        }
+    if (open_below >= enough && below >= 0)
+        return below;
+    for (int node = first; node < NODE_COUNT; node++)
+        if (n->survives[node] < 0)
+            return node;
+    return below;
 }
 
 static enum memplan_status replay_nodes(const struct mpl_survival_case *c,
                                         struct mpl_survival *survival, struct memplan_error *err)
 {
-    struct nodes n = {.err = err};
+    struct nodes n = nodes_of(c);
     const int first = deciding_node(c->risk);
-    double failed = 0;
+    double failed = weight_of(&n, 0), unknown = weight_of(&n, -1);
+    enum memplan_status status = MEMPLAN_OK;
+    uint32_t replays = 0;
+    int node;
 
-    memset(n.survives, -1, sizeof(n.survives));
-    for (int i = 0; i < 2 * NODE_COUNT && failed <= c->risk && !n.status; i++) {
-        const int node = node_at(first, i);
-
-        if (node >= 0 && !survives_at(c, &n, node))
-            failed += node_weight(node);
+    if (!c->estimate->unlimited.survived) /* its first replays: few go further down than this */
+        mpl_replay_follow(c->estimator->replay, &c->estimator->trace.timeline,
+                          n.budget[first > 0 ? first - 1 : 0]);
+    while (!status && failed <= c->risk && failed + unknown >= c->enough &&
+           !(c->most_replays && replays == c->most_replays) &&
+           (node = next_node(&n, first, c->enough)) >= 0) {
+        replays++;
+        status = replay_at(c, &n, node, err);
+        failed = weight_of(&n, 0);
+        unknown = weight_of(&n, -1);
     }
     survival->probability = 1 - failed;
-    for (int node = NODE_COUNT - 1; node >= 0 && n.survives[node] > 0; node--)
-        survival->enough_bytes = node_budget(c, node);
-    return n.status;
+    survival->at_least = 1 - (failed + unknown);
+    for (node = NODE_COUNT - 1; node >= 0 && n.survives[node] > 0; node--)
+        survival->enough_bytes = n.budget[node];
+    return status;
 }
 
 /* Share of the budgets that hold not even what lives at one moment. Of the same nodes as the
@@ -136,11 +179,13 @@ enum memplan_status mpl_survival_judge(const struct mpl_survival_case *c,
     const double surely_failed = weight_below(c, live);
     enum memplan_status status;
 
-    *survival = (struct mpl_survival){1 - surely_failed, 0};
+    *survival = (struct mpl_survival){.probability = 1 - surely_failed};
+    if ((double)live > usable + FAR * spread)
+        survival->at_least = survival->probability;
     if (surely_failed > c->risk || (double)live > usable + FAR * spread)
         return MEMPLAN_OK;
     if (reserved && (double)reserved < usable - FAR * spread) {
-        *survival = (struct mpl_survival){1, reserved};
+        *survival = (struct mpl_survival){1, 1, reserved};
         return MEMPLAN_OK;
     }
     status = mpl_replay_set_conf(c->estimator->replay, c->plan->device.allocator_conf, err);

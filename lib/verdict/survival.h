@@ -7,7 +7,8 @@
 #include "verdict/capacity.h"
 
 struct mpl_survival {
-    double probability;    /* 0 to 1 */
+    double probability;    /* 0 to 1; at most this where the search ended early */
+    double at_least;       /* the same, or below it where the search ended early */
     uint64_t enough_bytes; /* lowest budget tried from which on every one survived; 0: none did */
 };
 
@@ -17,8 +18,10 @@ struct mpl_survival_case {
     const struct mpl_plan *plan;
     const struct mpl_estimate *estimate; /* the live peak; unlimited where it is known */
     const struct mpl_capacity *capacity;
-    double error; /* relative standard deviation of memplan's own error */
-    double risk;  /* once the chance to fail is above it, the search ends with that; 1: never */
+    double error;  /* relative standard deviation of memplan's own error */
+    double risk;   /* once the chance to fail is above it, the search ends with that; 1: never */
+    double enough; /* and once the chance to fail is surely below this; 0: never */
+    uint32_t most_replays; /* and after so many; 0: no such limit */
 };
 
 /**

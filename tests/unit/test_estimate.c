@@ -195,6 +195,23 @@ START_TEST(quantities_are_in_order)
 END_TEST
 
 /* An estimator that has run something else gives the same answer. */
+static uint64_t sum_of(const uint64_t orders[MPL_ORDER_COUNT])
+{
+    return orders[MPL_CONSTANT] + orders[MPL_LINEAR] + orders[MPL_QUADRATIC];
+}
+
+/* Parts by order add up to each phase's peak in the last step. */
+START_TEST(orders_add_up_to_the_peaks)
+{
+    const struct mpl_estimate e = run(run_table[_i], MPL_ESTIMATE_ALL);
+    const struct mpl_step_bytes *last = &e.live_steps[e.step_count - 1];
+
+    ck_assert_uint_eq(sum_of(e.peak_orders[MPL_PHASE_FORWARD]), last->forward_peak);
+    ck_assert_uint_eq(sum_of(e.peak_orders[MPL_PHASE_BACKWARD]), last->backward_peak);
+    ck_assert_uint_eq(sum_of(e.peak_orders[MPL_PHASE_OPTIMIZER]), last->optimizer_peak);
+}
+END_TEST
+
 START_TEST(nothing_is_left_from_the_last_run)
 {
     const struct mpl_estimate first = run(run_table[0], MPL_ESTIMATE_ALL);
@@ -278,6 +295,7 @@ int main(void)
     tcase_add_test(tcase, composition_by_hand);
     tcase_add_test(tcase, counts_of_a_tiny_model);
     tcase_add_loop_test(tcase, quantities_are_in_order, 0, ROWS(run_table));
+    tcase_add_loop_test(tcase, orders_add_up_to_the_peaks, 0, ROWS(run_table));
     tcase_add_test(tcase, nothing_is_left_from_the_last_run);
     tcase_add_test(tcase, depth_adds_and_changes_nothing);
     tcase_add_loop_test(tcase, overflow_stops_the_run, 0, ROWS(overflow_table));

@@ -33,7 +33,22 @@ static struct mpl_survival judge(struct mpl_estimate *estimate, uint64_t usable_
     static const struct mpl_plan plan;
     const struct mpl_capacity capacity = {
         .state = MPL_CAPACITY_KNOWN, .usable_bytes = usable_bytes, .spread_bytes = spread_bytes};
-    const struct mpl_survival_case judged = {&estimator, &plan, estimate, &capacity, error, risk};
+    const struct mpl_survival_case judged = {&estimator, &plan, estimate, &capacity,
+                                             error,      risk,  0,        0};
+    struct mpl_survival survival;
+
+    ck_assert_int_eq(mpl_survival_judge(&judged, &survival, NULL), MEMPLAN_OK);
+    return survival;
+}
+
+static struct mpl_survival judge_at(struct mpl_estimate *estimate, uint64_t usable_bytes,
+                                    double error, double risk, double enough)
+{
+    static const struct mpl_plan plan;
+    const struct mpl_capacity capacity = {.state = MPL_CAPACITY_KNOWN,
+                                          .usable_bytes = usable_bytes};
+    const struct mpl_survival_case judged = {&estimator, &plan, estimate, &capacity,
+                                             error,      risk,  enough,   0};
     struct mpl_survival survival;
 
     ck_assert_int_eq(mpl_survival_judge(&judged, &survival, NULL), MEMPLAN_OK);
@@ -132,6 +147,27 @@ START_TEST(risk_ends_the_search)
 }
 END_TEST
 
+/* Where the search ends early the chance lies between both figures, and the answer is the same. */
+START_TEST(early_answers_are_those_of_the_whole)
+{
+    static const double risks[] = {0.001, 0.01, 0.1, 0.4};
+    struct mpl_estimate estimate = one_piece();
+
+    for (int i = 0; i < ROWS(place_table); i++)
+        for (int r = 0; r < ROWS(risks); r++) {
+            const uint64_t usable = (uint64_t)((double)NEEDED / (1 - place_table[i] * 0.02)) + 1;
+            const double whole = judge(&estimate, usable, 0, 0.02, 1).probability;
+            const struct mpl_survival s = judge_at(&estimate, usable, 0.02, risks[r], risks[r]);
+
+            ck_assert_msg(s.at_least <= whole + 1e-12 && whole <= s.probability + 1e-12,
+                          "%g: %g to %g", whole, s.at_least, s.probability);
+            ck_assert((whole > 1 - risks[r]) == (s.at_least > 1 - risks[r]));
+            ck_assert((whole < 1 - risks[r]) == (s.probability < 1 - risks[r]));
+        }
+    mpl_estimator_free(&estimator);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("survival");
@@ -141,5 +177,6 @@ int main(void)
     tcase_add_test(tcase, without_spread_it_is_yes_or_no);
     tcase_add_test(tcase, far_away_nothing_is_replayed);
     tcase_add_test(tcase, risk_ends_the_search);
+    tcase_add_test(tcase, early_answers_are_those_of_the_whole);
     return test_run("survival", tcase);
 }
