@@ -63,10 +63,11 @@ static struct mpl_tensor *sdpa(struct mpl_tape *tape, const struct mpl_attention
 {
     /* grouped heads are left to the kernel only when there is no mask (use_gqa_in_sdpa) */
     const int64_t groups = call->mask ? groups_of(call) : 1;
+    const struct mpl_sdpa_options options = {call->mask, call->is_causal, call->dropout};
     struct mpl_tensor *keys = mpl_hold(mpl_repeat_kv(tape, call->k, groups));
     struct mpl_tensor *values = mpl_hold(mpl_repeat_kv(tape, call->v, groups)), *out;
 
-    out = mpl_op_sdpa(tape, call->q, keys, values, call->mask, call->is_causal);
+    out = mpl_op_sdpa_with(tape, call->q, keys, values, &options);
     out = mpl_op_contiguous(tape, mpl_op_transpose(tape, out, 1, 2));
     mpl_drop(tape, keys);
     mpl_drop(tape, values);

@@ -353,7 +353,7 @@ static struct mpl_tensor *causal_lm_forward(struct mpl_tape *tape, struct mpl_ne
         mpl_rebind(tape, &h, lm->family->leave(tape, lm, h));
     logits = mpl_hold(mpl_module_call(tape, &network->modules[network->module_count - 1], h));
     if (lm->family->finish_logits)
-        mpl_rebind(tape, &logits, lm->family->finish_logits(tape, lm, logits));
+        logits = mpl_hold(lm->family->finish_logits(tape, lm, mpl_return(logits)));
     loss = causal_lm_loss(tape, logits, batch->labels);
     mpl_drop(tape, h);
     *logits_out = logits;

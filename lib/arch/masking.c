@@ -143,6 +143,7 @@ struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *pl
     const enum mpl_dtype dtype = (enum mpl_dtype)embeds->dtype;
     const struct mpl_dim b = embeds->shape.dim[0], s = embeds->shape.dim[1];
     const struct indices indices = {b, s, window};
+    const struct mpl_shape whole = mpl_shape4(b, mpl_dim(1), s, s);
     struct mpl_tensor *padding = NULL, *allowed, *zero, *low, *numbers;
 
     if (embeds->is_void) /* eager attention adds its mask, whatever it is */
@@ -157,12 +158,14 @@ struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *pl
         look_for_padding(tape);
     allowed = bool_mask(tape, &indices, padding_mask != NULL);
     if (!is_eager) {
+        /* one for the whole batch, until a kernel wants it as numbers */
+        allowed = mpl_hold(mpl_op_expand(tape, mpl_return(allowed), whole));
         mpl_drop(tape, padding);
         return (struct mpl_mask){allowed, false};
     }
     zero = made(tape, "zeros.default", dtype, scalar);
     low = made(tape, "scalar_tensor.default", dtype, scalar);
-    numbers = made(tape, "where.self", dtype, mpl_shape4(b, mpl_dim(1), s, s));
+    numbers = made(tape, "where.self", dtype, whole);
     mpl_drop(tape, low);
     mpl_drop(tape, zero);
     mpl_drop(tape, allowed);

@@ -313,19 +313,21 @@ static struct mpl_tensor *repeat_heads(struct mpl_tape *tape, struct mpl_tensor 
 }
 
 static struct mpl_tensor *math(struct mpl_tape *tape, struct mpl_tensor *q, struct mpl_tensor *k,
-                               struct mpl_tensor *v, struct mpl_tensor *mask, bool is_causal)
+                               struct mpl_tensor *v, const struct mpl_sdpa_options *options)
 {
     const int64_t groups = q->shape.dim[1].n / k->shape.dim[1].n;
     struct mpl_tensor *scaled = mpl_hold(mpl_op_mul_scalar(tape, q));
-    struct mpl_tensor *bias = mask ? mpl_hold(mask) : NULL, *keys, *values, *probs, *out;
+    struct mpl_tensor *bias = options->mask ? mpl_hold(options->mask) : NULL;
+    struct mpl_tensor *keys, *values, *probs, *out;
 
-    if (is_causal)
+    if (!bias && options->is_causal)
         bias = mpl_hold(causal_bias(tape, q, k));
     keys = mpl_hold(repeat_heads(tape, k, groups));
     values = mpl_hold(repeat_heads(tape, v, groups));
     probs = mpl_hold(safe_softmax(
         tape,
         mpl_op_matmul(tape, scaled, mpl_op_mul_scalar(tape, mpl_op_transpose(tape, keys, 2, 3)))));
+    mpl_rebind(tape, &probs, mpl_op_dropout(tape, probs, options->dropout));
     out = mpl_op_matmul(tape, probs, values);
     mpl_drop(tape, probs);
     mpl_drop(tape, values);
@@ -373,8 +375,9 @@ static struct mpl_tensor *pad_mask(struct mpl_tape *tape, struct mpl_tensor *bia
 
 static enum mpl_sdpa_kernel choose(const struct mpl_tape *tape, const struct mpl_tensor *q,
                                    const struct mpl_tensor *k, const struct mpl_tensor *v,
-                                   const struct mpl_tensor *mask, bool is_causal)
+                                   const struct mpl_sdpa_options *options)
 {
+    const struct mpl_tensor *mask = options->mask;
     const struct mpl_sdpa_call call = {
         .pytorch = tape->pytorch,
         .compute_capability = tape->compute_capability,
@@ -386,36 +389,47 @@ static enum mpl_sdpa_kernel choose(const struct mpl_tape *tape, const struct mpl
         .kv_heads = k->shape.dim[1].n,
         .head_dim = q->shape.dim[3].n,
         .value_head_dim = v->shape.dim[3].n,
-        .mask = mask        ? (mask->dtype == MPL_BOOL ? MPL_SDPA_MASK_BOOL : MPL_SDPA_MASK_FLOAT)
-                : is_causal ? MPL_SDPA_MASK_CAUSAL
-                            : MPL_SDPA_MASK_NONE,
+        .mask = mask ? (mask->dtype == MPL_BOOL ? MPL_SDPA_MASK_BOOL : MPL_SDPA_MASK_FLOAT)
+                : options->is_causal ? MPL_SDPA_MASK_CAUSAL
+                                     : MPL_SDPA_MASK_NONE,
         .requires_grad = q->requires_grad,
+        .dropout = options->dropout,
         .cudnn_allowed = tape->cudnn_attention,
     };
 
     return mpl_sdpa_choose(&call);
 }
 
-struct mpl_tensor *mpl_op_sdpa(struct mpl_tape *tape, struct mpl_tensor *query,
-                               struct mpl_tensor *key, struct mpl_tensor *value,
-                               struct mpl_tensor *mask, bool is_causal)
+struct mpl_tensor *mpl_op_sdpa(struct mpl_tape *tape, struct mpl_tensor *q, struct mpl_tensor *k,
+                               struct mpl_tensor *v, struct mpl_tensor *mask, bool is_causal)
 {
+    const struct mpl_sdpa_options options = {mask, is_causal, 0.0};
+
+    return mpl_op_sdpa_with(tape, q, k, v, &options);
+}
+
+struct mpl_tensor *mpl_op_sdpa_with(struct mpl_tape *tape, struct mpl_tensor *query,
+                                    struct mpl_tensor *key, struct mpl_tensor *value,
+                                    const struct mpl_sdpa_options *options)
+{
+    struct mpl_sdpa_options numbers = *options;
     struct mpl_tensor *v = mpl_hold(mpl_autocast(tape, value));
     struct mpl_tensor *k = mpl_hold(mpl_autocast(tape, key));
     struct mpl_tensor *q = mpl_hold(mpl_autocast(tape, query));
     struct mpl_tensor *out = tape->void_tensor, *bias = NULL;
 
     if (!q->is_void && !k->is_void && !v->is_void) {
-        const enum mpl_sdpa_kernel kernel = choose(tape, q, k, v, mask, is_causal);
+        const enum mpl_sdpa_kernel kernel = choose(tape, q, k, v, options);
 
-        if (mask)
-            bias = mpl_hold(mask_as_numbers(tape, mask, (enum mpl_dtype)q->dtype));
-        if (mask && kernel == MPL_SDPA_EFFICIENT)
+        if (options->mask)
+            bias = mpl_hold(mask_as_numbers(tape, options->mask, (enum mpl_dtype)q->dtype));
+        if (bias && kernel == MPL_SDPA_EFFICIENT)
             bias = pad_mask(tape, bias);
+        numbers.mask = bias;
         if (kernel == MPL_SDPA_FLASH)
             out = flash(tape, q, k, v);
         else if (kernel == MPL_SDPA_MATH)
-            out = math(tape, q, k, v, bias, is_causal && !mask);
+            out = math(tape, q, k, v, &numbers);
         else
             out = fused(tape, kernel, q, k, v, bias);
     }

@@ -94,6 +94,18 @@ struct mpl_tensor *mpl_op_embedding(struct mpl_tape *tape, struct mpl_tensor *we
 struct mpl_tensor *mpl_op_sdpa(struct mpl_tape *tape, struct mpl_tensor *q, struct mpl_tensor *k,
                                struct mpl_tensor *v, struct mpl_tensor *mask, bool is_causal);
 
+/** What goes with q, k and v. */
+struct mpl_sdpa_options {
+    struct mpl_tensor *mask; /* [b, 1, s, s] or NULL */
+    bool is_causal;
+    double dropout; /* of the weights; 0: none */
+};
+
+/** As mpl_op_sdpa, with dropout. The fused kernels keep none of it but a seed. */
+struct mpl_tensor *mpl_op_sdpa_with(struct mpl_tape *tape, struct mpl_tensor *q,
+                                    struct mpl_tensor *k, struct mpl_tensor *v,
+                                    const struct mpl_sdpa_options *options);
+
 /** cross_entropy of logits [n, v] and int64 targets [n], mean: a scalar. */
 struct mpl_tensor *mpl_op_cross_entropy(struct mpl_tape *tape, struct mpl_tensor *logits,
                                         struct mpl_tensor *targets);

@@ -174,9 +174,6 @@ static enum memplan_status check_causal(const struct mpl_plan *plan, struct memp
         {t->attention == MPL_ATTENTION_FLEX, "/training/attention",
          "training.attention: flex_attention is modelled for eagle3 only; for the other families: "
          "sdpa, eager"},
-        {t->attention == MPL_ATTENTION_SDPA && plan->model.attention_dropout > 0,
-         "/model/attention_dropout",
-         "model.attention_dropout: not modelled with sdpa; modelled: eager"},
         {t->compile != MPL_COMPILE_NONE, "/training/compile",
          "training.compile: torch.compile is modelled for eagle3 only"},
         {strcmp(plan->framework_name, "loop") != 0, "/framework/name",

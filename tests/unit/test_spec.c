@@ -178,7 +178,7 @@ static const struct {
     {"model.num_hidden_layers=4097", MEMPLAN_ERR_VALUE, NULL, "1 .. 4096"},
     {"model.vocab_size=2147483649", MEMPLAN_ERR_VALUE, NULL, "1 .. 2147483648"},
     {"model.attention_dropout=0", MEMPLAN_OK, NULL, NULL},
-    {"model.attention_dropout=0.1", MEMPLAN_ERR_UNSUPPORTED, "/model/attention_dropout", NULL},
+    {"model.attention_dropout=0.1", MEMPLAN_OK, NULL, NULL},
     {"model.pretraining_tp=1", MEMPLAN_OK, NULL, NULL},
     {"model.pretraining_tp=2", MEMPLAN_ERR_UNSUPPORTED, "/model/pretraining_tp", NULL},
     {"model.quantization_config={\"bits\": 4}", MEMPLAN_ERR_UNSUPPORTED, NULL, NULL},
