@@ -7,10 +7,24 @@
 /* clang-format off */
 #define FAMILIES(of)                                                                               \
     of(llama)                                                                                      \
+    of(cohere)                                                                                     \
+    of(cohere2)                                                                                    \
+    of(gemma)                                                                                      \
+    of(gemma2)                                                                                     \
+    of(gemma3_text)                                                                                \
+    of(glm4)                                                                                       \
     of(gpt2)                                                                                       \
+    of(granite)                                                                                    \
     of(mistral)                                                                                    \
+    of(nemotron)                                                                                   \
+    of(olmo)                                                                                       \
+    of(olmo2)                                                                                      \
+    of(phi3)                                                                                       \
     of(qwen2)                                                                                      \
     of(qwen3)                                                                                      \
+    of(smollm3)                                                                                    \
+    of(stablelm)                                                                                   \
+    of(starcoder2)                                                                                 \
     of(eagle3)
 /* clang-format on */
 

@@ -117,15 +117,31 @@ struct mpl_attention_module mpl_attention_add(struct mpl_network *network, const
     return module;
 }
 
+static bool is_normed(const struct mpl_norm *norm, enum mpl_qk_norm_place place,
+                      const struct mpl_attention_module *module)
+{
+    return norm && norm->weight != MPL_NO_PARAMETER && module->norm_place == place;
+}
+
+/* One of q, k, v; norm NULL: none. */
+struct projection {
+    const struct mpl_linear *linear;
+    const struct mpl_norm *norm;
+    int64_t heads;
+};
+
 /* norm(proj(x).view(b, s, heads, d)).transpose(1, 2); held */
 static struct mpl_tensor *project(struct mpl_tape *tape, const struct mpl_network *network,
-                                  const struct mpl_linear *linear, const struct mpl_norm *norm,
-                                  int64_t heads, struct mpl_tensor *x)
+                                  const struct mpl_attention_module *module,
+                                  const struct projection *p, struct mpl_tensor *x)
 {
-    struct mpl_tensor *out = mpl_linear_call(tape, network, linear, x);
-    const int64_t d = out->is_void ? 1 : out->shape.dim[2].n / heads;
+    struct mpl_tensor *out = mpl_linear_call(tape, network, p->linear, x);
+    const struct mpl_norm *norm = p->norm;
+    const int64_t heads = p->heads, d = out->is_void ? 1 : out->shape.dim[2].n / heads;
 
-    if (norm && norm->weight != MPL_NO_PARAMETER && !out->is_void) {
+    if (is_normed(norm, MPL_QK_NORM_WHOLE, module))
+        out = mpl_norm_call(tape, network, norm, out);
+    if (is_normed(norm, MPL_QK_NORM_BY_HEAD, module) && !out->is_void) {
         out = mpl_op_reshape(
             tape, out,
             mpl_shape4(out->shape.dim[0], out->shape.dim[1], mpl_dim(heads), mpl_dim(d)));
@@ -136,28 +152,78 @@ static struct mpl_tensor *project(struct mpl_tape *tape, const struct mpl_networ
     return mpl_hold(out);
 }
 
+/* x = norm(x), by head, on [b, s, heads, d] (cohere) or on [b, heads, s, d] (gemma3) */
+static void norm_late(struct mpl_tape *tape, const struct mpl_network *network,
+                      const struct mpl_attention_module *module, const struct mpl_norm *norm,
+                      struct mpl_tensor **x)
+{
+    if (is_normed(norm, MPL_QK_NORM_TRANSPOSED, module)) {
+        mpl_rebind(tape, x, mpl_norm_call(tape, network, norm, *x));
+    } else if (is_normed(norm, MPL_QK_NORM_LATE, module) && !(*x)->is_void) {
+        mpl_rebind(tape, x, mpl_op_transpose(tape, *x, 1, 2));
+        mpl_rebind(tape, x, mpl_norm_call(tape, network, norm, *x));
+        mpl_rebind(tape, x, mpl_op_transpose(tape, *x, 1, 2));
+    }
+}
+
+/* q_proj, k_proj, v_proj; call takes the held names */
+static void project_all(struct mpl_tape *tape, const struct mpl_network *network,
+                        const struct mpl_attention_module *module, struct mpl_tensor *x,
+                        struct mpl_attention_call *call)
+{
+    const struct projection q = {&module->q, &module->q_norm, module->heads};
+    const struct projection k = {&module->k, &module->k_norm, module->kv_heads};
+    const struct projection v = {&module->v, NULL, module->kv_heads};
+
+    call->q = project(tape, network, module, &q, x);
+    call->k = project(tape, network, module, &k, x);
+    call->v = project(tape, network, module, &v, x);
+    norm_late(tape, network, module, &module->q_norm, &call->q);
+    norm_late(tape, network, module, &module->k_norm, &call->k);
+}
+
+/* qkv = qkv_proj(x), then slices of it; the name qkv stays */
+static struct mpl_tensor *split_joined(struct mpl_tape *tape, const struct mpl_network *network,
+                                       const struct mpl_attention_module *module,
+                                       struct mpl_tensor *x, struct mpl_attention_call *call)
+{
+    const struct mpl_dim q_width = mpl_dim(module->heads * module->head_dim);
+    const struct mpl_dim k_width = mpl_dim(module->kv_heads * module->head_dim);
+    struct mpl_tensor *qkv = mpl_hold(mpl_linear_call(tape, network, &module->q, x));
+    struct mpl_tensor *q = mpl_op_slice_last(tape, qkv, q_width);
+    struct mpl_tensor *k = mpl_op_slice_last(tape, qkv, k_width);
+    struct mpl_tensor *v = mpl_op_slice_last(tape, qkv, k_width);
+
+    call->q = mpl_hold(mpl_split_heads(tape, q, module->heads, module->head_dim));
+    call->k = mpl_hold(mpl_split_heads(tape, k, module->kv_heads, module->head_dim));
+    call->v = mpl_hold(mpl_split_heads(tape, v, module->kv_heads, module->head_dim));
+    return qkv;
+}
+
 struct mpl_tensor *mpl_attention_forward(struct mpl_tape *tape, const struct mpl_network *network,
                                          const struct mpl_attention_module *module,
                                          struct mpl_tensor *x, const struct mpl_attention_call *how,
                                          struct mpl_tensor *cos, struct mpl_tensor *sin,
                                          struct mpl_tensor **weights_out)
 {
+    const struct mpl_rotary_call rotary = {module->rotary, cos, sin};
+    struct mpl_rotary_parts parts = {{NULL}};
     struct mpl_attention_call call = *how;
-    struct mpl_tensor *out;
+    struct mpl_tensor *out, *joined = NULL;
 
-    call.q = project(tape, network, &module->q, &module->q_norm, module->heads, x);
-    call.k = project(tape, network, &module->k, &module->k_norm, module->kv_heads, x);
-    call.v = project(tape, network, &module->v, NULL, module->kv_heads, x);
-    if (cos) {
-        struct mpl_tensor *q_embed = mpl_hold(mpl_rotate(tape, call.q, cos, sin));
-        struct mpl_tensor *k_embed = mpl_hold(mpl_rotate(tape, call.k, cos, sin));
-
-        mpl_rebind(tape, &call.q, mpl_return(q_embed));
-        mpl_rebind(tape, &call.k, mpl_return(k_embed));
-    }
+    if (module->is_joined)
+        joined = split_joined(tape, network, module, x, &call);
+    else
+        project_all(tape, network, module, x, &call);
+    if (cos)
+        mpl_rotary_apply(tape, &rotary, &call.q, &call.k, &parts);
     out = mpl_attention_interface(tape, network->plan, &call, weights_out);
     out = mpl_hold(mpl_merge_heads(tape, out));
     mpl_rebind(tape, &out, mpl_linear_call(tape, network, &module->o, out));
+    mpl_rebind(tape, &out, mpl_op_dropout(tape, out, module->out_dropout));
+    for (int i = 0; i < 4; i++)
+        mpl_drop(tape, parts.part[i]);
+    mpl_drop(tape, joined);
     mpl_drop(tape, call.q);
     mpl_drop(tape, call.k);
     mpl_drop(tape, call.v);

@@ -6,6 +6,7 @@
 
 #include "arch/masking.h"
 #include "arch/norm.h"
+#include "arch/rotary.h"
 
 /** What a family hands to its attention interface. Tensors are borrowed. */
 struct mpl_attention_call {
@@ -31,11 +32,24 @@ struct mpl_tensor *mpl_repeat_kv(struct mpl_tape *tape, struct mpl_tensor *x, in
 /** x [b, s, heads, d] as [b, s, heads * d]; consumes a floating x. */
 struct mpl_tensor *mpl_merge_heads(struct mpl_tape *tape, struct mpl_tensor *x);
 
+/** Where queries and keys are normalised. */
+enum mpl_qk_norm_place {
+    MPL_QK_NORM_BY_HEAD = 0, /* qwen3: each projection at once, by head */
+    MPL_QK_NORM_WHOLE,       /* olmo2: each projection at once, before it is cut into heads */
+    MPL_QK_NORM_LATE,        /* cohere: by head, when all three are projected */
+    MPL_QK_NORM_TRANSPOSED,  /* gemma3: as cohere, heads in front of positions */
+};
+
 /** The module that most decoders have: four projections, maybe norms of queries and keys by head.
  */
 struct mpl_attention_module {
     struct mpl_linear q, k, v, o;
+    bool is_joined;                 /* q is qkv_proj, cut by slices; no k, v */
     struct mpl_norm q_norm, k_norm; /* weight MPL_NO_PARAMETER: none */
+    enum mpl_qk_norm_place norm_place;
+    enum mpl_rotary_kind rotary;
+    double clip;        /* olmo: projections are clamped in place; 0: not */
+    double out_dropout; /* starcoder2: of what o_proj gives */
     int64_t heads, kv_heads, head_dim;
 };
 

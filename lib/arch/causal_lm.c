@@ -17,8 +17,8 @@
 /* Order of network->modules: root, embedding, layers, head. */
 enum { EMBEDDING = 1, FIRST_LAYER = 2 };
 
-/* Embedding, norm (weight, bias), head (weight, bias), two buffers. */
-#define END_ROOM 7
+/* Embedding, norm (weight, bias), head (weight, bias), four buffers. */
+#define END_ROOM 9
 
 /* ---- description ------------------------------------------------------------------------------
  */
@@ -40,11 +40,13 @@ static void describe_layer(struct mpl_lm *lm, uint32_t i)
     struct mpl_lm_layer *layer = layer_at(lm, i);
     const uint32_t first = network->parameter_count;
     struct mpl_mask *mask;
+    bool has_own;
 
     layer->lm = lm;
     layer->index = i;
     layer->is_sliding = network->plan->model.layer_types.of[i] == MPL_LAYER_SLIDING;
     mask = layer->is_sliding ? &lm->sliding : &lm->full;
+    has_own = layer->is_sliding && lm->family->has_sliding_rotary;
     snprintf(network->prefix, sizeof(network->prefix), "%s%s%s.%u.", lm->family->base,
              *lm->family->base ? "." : "", lm->family->layers, i);
     lm->family->describe_layer(network, layer);
@@ -55,7 +57,8 @@ static void describe_layer(struct mpl_lm *lm, uint32_t i)
         .parameter_count = network->parameter_count - first,
         .forward = lm->family->layer_forward,
         .context = layer,
-        .kwargs = {&lm->cos, &lm->sin, &mask->tensor, &lm->positions},
+        .kwargs = {has_own ? &lm->sliding_cos : &lm->cos, has_own ? &lm->sliding_sin : &lm->sin,
+                   &mask->tensor, &lm->positions},
         .is_checkpointed =
             network->plan->training.activation_checkpointing == MPL_CHECKPOINTING_FULL,
     };
@@ -116,6 +119,18 @@ static void describe_head(struct mpl_lm *lm)
                                               mpl_shape1(mpl_dim(m->vocab_size)));
 }
 
+static bool has_layer(const struct mpl_lm *lm, bool is_sliding);
+
+/* How many frequencies the rotary module has: one for all layers, or one for each kind of them. */
+static int rotary_sets(const struct mpl_lm *lm)
+{
+    if (lm->family->has_no_rotary)
+        return 0;
+    if (!lm->family->has_sliding_rotary)
+        return 1;
+    return (has_layer(lm, false) ? 1 : 0) + (has_layer(lm, true) ? 1 : 0);
+}
+
 static void describe(struct mpl_lm *lm)
 {
     struct mpl_network *network = lm->network;
@@ -132,7 +147,7 @@ static void describe(struct mpl_lm *lm)
     set_prefix(network, family->base);
     if (family->norm)
         lm->norm = mpl_norm_add(network, family->norm_kind, family->norm, m->hidden_size);
-    if (!family->has_no_rotary) {
+    for (int i = 0; i < rotary_sets(lm); i++) {
         const struct mpl_shape half = mpl_shape1(mpl_dim(lm->rotary_dim / 2));
 
         mpl_network_add_buffer(network, "rotary_emb.inv_freq", half);
@@ -188,6 +203,28 @@ void mpl_lm_derive_qwen_layer_types(struct mpl_plan *plan)
     mpl_lm_fill_layer_types(model, MPL_LAYER_FULL);
     for (int64_t i = model->max_window_layers; model->sliding_window && i < MPL_MAX_LAYERS; i++)
         model->layer_types.of[i] = MPL_LAYER_SLIDING;
+}
+
+void mpl_lm_fill_layer_pattern(struct mpl_model *model, int64_t period)
+{
+    const bool is_given = model->layer_types.count > 0;
+
+    mpl_lm_fill_layer_types(model, MPL_LAYER_SLIDING);
+    for (int64_t i = period - 1; !is_given && period > 0 && i < MPL_MAX_LAYERS; i += period)
+        model->layer_types.of[i] = MPL_LAYER_FULL;
+}
+
+enum memplan_status mpl_lm_check_window(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_model *m = &plan->model;
+
+    for (int64_t i = 0; i < m->num_hidden_layers && !m->sliding_window; i++)
+        if (m->layer_types.of[i] == MPL_LAYER_SLIDING)
+            return mpl_fail(err, MEMPLAN_ERR_VALUE, "/model/sliding_window",
+                            "model.sliding_window: not given, expected a number of tokens: layer "
+                            "%lld slides",
+                            (long long)i);
+    return MEMPLAN_OK;
 }
 
 void mpl_lm_fill_layer_types(struct mpl_model *model, enum mpl_layer_type type)
@@ -293,9 +330,24 @@ static void make_masks(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tens
 
     if (lm->family->has_full_mask || has_layer(lm, false))
         lm->full = mpl_causal_mask(tape, plan, embeds, attention_mask, 0);
-    if (has_layer(lm, true))
+    if (lm->family->has_sliding_mask || has_layer(lm, true))
         lm->sliding =
             mpl_causal_mask(tape, plan, embeds, attention_mask, plan->model.sliding_window);
+}
+
+/* position_embeddings, for each kind of layer that there is if they differ */
+static void make_rotary(struct mpl_tape *tape, struct mpl_lm *lm, const struct mpl_tensor *h)
+{
+    const enum mpl_dtype dtype =
+        lm->family->has_float_rotary ? MPL_FLOAT32 : (enum mpl_dtype)h->dtype;
+
+    if (lm->family->has_no_rotary)
+        return;
+    if (!lm->family->has_sliding_rotary || has_layer(lm, false))
+        mpl_rotary_tables(tape, lm->rotary_dim, dtype, lm->positions, &lm->cos, &lm->sin);
+    if (lm->family->has_sliding_rotary && has_layer(lm, true))
+        mpl_rotary_tables(tape, lm->rotary_dim, dtype, lm->positions, &lm->sliding_cos,
+                          &lm->sliding_sin);
 }
 
 /* The pointers stay: a layer that is computed again reads them, and its checkpoint keeps them
@@ -307,6 +359,8 @@ static void drop_locals(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_ten
 
     mpl_drop(tape, lm->cos);
     mpl_drop(tape, lm->sin);
+    mpl_drop(tape, lm->sliding_cos);
+    mpl_drop(tape, lm->sliding_sin);
     mpl_drop(tape, lm->full.tensor);
     mpl_drop(tape, lm->sliding.tensor);
     mpl_drop(tape, has_dict ? embeds : lm->positions);
@@ -328,12 +382,13 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
     if (plan->training.activation_checkpointing == MPL_CHECKPOINTING_FULL && !embeds->is_void &&
         tape->is_grad_enabled && mpl_version_at_least(&plan->transformers, 5, 0, 0))
         embeds->requires_grad = true;
+    if (lm->family->prepare)
+        embeds = mpl_hold(lm->family->prepare(tape, lm, mpl_return(embeds)));
     lm->positions = mpl_hold(mpl_position_ids(tape, batch->input_ids));
     make_masks(tape, lm, embeds, batch->attention_mask);
     h = mpl_return(mpl_hold(embeds));
     h = mpl_hold(lm->family->enter ? lm->family->enter(tape, lm, h) : h);
-    if (!lm->family->has_no_rotary)
-        mpl_rotary_tables(tape, lm->rotary_dim, h, lm->positions, &lm->cos, &lm->sin);
+    make_rotary(tape, lm, h);
     for (uint32_t i = FIRST_LAYER; i + 1 < network->module_count; i++)
         mpl_rebind(tape, &h, mpl_module_call(tape, &network->modules[i], h));
     if (lm->family->norm)

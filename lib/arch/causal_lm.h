@@ -30,11 +30,14 @@ struct mpl_lm_family {
     const char *head;      /* "lm_head" */
     enum mpl_norm_kind norm_kind;
     bool has_head_bias;
-    bool has_full_mask;  /* causal_mask_mapping: full attention's mask even if no layer uses it; its
-                            arguments, in a dict, outlive the names of the forward */
-    bool has_no_rotary;  /* no rotary tables, no inv_freq buffers */
-    size_t layer_size;   /* sizeof of the family's struct of a layer */
-    uint32_t layer_room; /* most parameters of one layer */
+    bool has_full_mask; /* causal_mask_mapping: full attention's mask even if no layer uses it; its
+                           arguments, in a dict, outlive the names of the forward */
+    bool has_sliding_mask;   /* makes the mask of sliding attention even if no layer slides */
+    bool has_no_rotary;      /* no rotary tables, no inv_freq buffers */
+    bool has_sliding_rotary; /* tables and buffers of their own for each kind of layer */
+    bool has_float_rotary;   /* tables stay float32 */
+    size_t layer_size;       /* sizeof of the family's struct of a layer */
+    uint32_t layer_room;     /* most parameters of one layer */
     /** Adds a layer's parameters in the order of named_parameters(); network->prefix is set. */
     void (*describe_layer)(struct mpl_network *network, struct mpl_lm_layer *layer);
     /** context is the layer. */
@@ -47,13 +50,17 @@ struct mpl_lm_family {
     void (*describe_end)(struct mpl_lm *lm);
     /** The embedding module itself: floating [b, s, h]. */
     mpl_forward *embed; /* context: struct mpl_lm */
+    /** From the embedding module to inputs_embeds, before anything else; takes a floating tensor,
+     * gives one. */
+    struct mpl_tensor *(*prepare)(struct mpl_tape *tape, struct mpl_lm *lm,
+                                  struct mpl_tensor *embeds);
     /** From embeddings to the first layer's input; takes a floating tensor, gives one. Called after
      * the masks are made. */
     struct mpl_tensor *(*enter)(struct mpl_tape *tape, struct mpl_lm *lm,
                                 struct mpl_tensor *embeds);
     /** After the last norm, before the head. */
     struct mpl_tensor *(*leave)(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h);
-    /** From the head's result to the logits. */
+    /** From the head's result to the logits; takes a floating tensor, gives one. */
     struct mpl_tensor *(*finish_logits)(struct mpl_tape *tape, struct mpl_lm *lm,
                                         struct mpl_tensor *logits);
     /** Room for parameters outside the layers, besides embedding, norm, head and buffers. */
@@ -66,11 +73,13 @@ struct mpl_lm {
     const struct mpl_lm_family *family;
     char *layers;                   /* layer_size bytes each */
     uint32_t embed, position_table; /* parameters; the second one where positions are learned */
+    uint32_t embed_scale;           /* gemma's buffer */
     struct mpl_norm norm;
     struct mpl_linear head;
-    int64_t rotary_dim;                       /* elements of a head that turn */
-    struct mpl_tensor *input_ids, *positions; /* positions: int64 [s] */
-    struct mpl_tensor *cos, *sin;             /* [1, 1, s, rotary_dim] */
+    int64_t rotary_dim;                           /* elements of a head that turn */
+    struct mpl_tensor *input_ids, *positions;     /* positions: int64 [s] */
+    struct mpl_tensor *cos, *sin;                 /* [1, 1, s, rotary_dim] */
+    struct mpl_tensor *sliding_cos, *sliding_sin; /* of layers that slide, if they have their own */
     struct mpl_mask full, sliding;
     void *extra; /* the family's own */
 };
@@ -100,6 +109,12 @@ void mpl_prenorm_layer_describe(struct mpl_network *network, struct mpl_prenorm_
 
 /** model.layer_types as the configuration classes of Qwen set them where a config does not. */
 void mpl_lm_derive_qwen_layer_types(struct mpl_plan *plan);
+
+/** model.layer_types where a config does not give them: all slide but every period-th one. */
+void mpl_lm_fill_layer_pattern(struct mpl_model *model, int64_t period);
+
+/** A family's check: layers that slide need a window. */
+enum memplan_status mpl_lm_check_window(const struct mpl_plan *plan, struct memplan_error *err);
 
 /** model.layer_types where a config does not give them: every layer sliding, or none. */
 void mpl_lm_fill_layer_types(struct mpl_model *model, enum mpl_layer_type type);

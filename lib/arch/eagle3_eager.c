@@ -153,7 +153,8 @@ static void rotary(struct mpl_tape *tape, struct mpl_eagle3 *e, const struct mpl
 {
     struct mpl_tensor *cos, *sin;
 
-    mpl_rotary_tables(tape, e->sizes.head_dim, embeds, e->arange, &cos, &sin);
+    mpl_rotary_tables(tape, e->sizes.head_dim, (enum mpl_dtype)embeds->dtype, e->arange, &cos,
+                      &sin);
     mpl_rebind(tape, &e->sin, mpl_return(sin));
     mpl_rebind(tape, &e->cos, mpl_return(cos));
 }

@@ -190,11 +190,10 @@ static struct mpl_tensor *as_table(struct mpl_tape *tape, struct mpl_tensor *tab
     return mpl_hold(mpl_op_unsqueeze(tape, mpl_op_to(tape, table, dtype), 1));
 }
 
-void mpl_rotary_tables(struct mpl_tape *tape, int64_t head_dim, const struct mpl_tensor *embeds,
+void mpl_rotary_tables(struct mpl_tape *tape, int64_t head_dim, enum mpl_dtype dtype,
                        const struct mpl_tensor *position_ids, struct mpl_tensor **cos_out,
                        struct mpl_tensor **sin_out)
 {
-    const enum mpl_dtype dtype = (enum mpl_dtype)embeds->dtype;
     const struct mpl_dim s = position_ids->is_void ? mpl_dim(0) : position_ids->shape.dim[0];
     const struct mpl_dim one = mpl_dim(1), d = mpl_dim(head_dim);
     struct mpl_tensor *rows = made(tape, "_to_copy.default", MPL_FLOAT32, mpl_shape3(one, s, one));

@@ -20,8 +20,8 @@ struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *pl
                                 const struct mpl_tensor *embeds, struct mpl_tensor *padding_mask,
                                 int64_t window);
 
-/** cos and sin [1, 1, s, head_dim] in the dtype of embeds; held. */
-void mpl_rotary_tables(struct mpl_tape *tape, int64_t head_dim, const struct mpl_tensor *embeds,
+/** cos and sin [1, 1, s, head_dim] in dtype; held. */
+void mpl_rotary_tables(struct mpl_tape *tape, int64_t head_dim, enum mpl_dtype dtype,
                        const struct mpl_tensor *positions, struct mpl_tensor **cos_out,
                        struct mpl_tensor **sin_out);
 

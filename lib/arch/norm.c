@@ -3,7 +3,9 @@
  * Normalisation layers of families.
  *
  * source: transformers/models/llama/modeling_llama.py (LlamaRMSNorm), gemma/modeling_gemma.py
- * (GemmaRMSNorm), release 5.24.0; torch/nn/modules/normalization.py
+ * (GemmaRMSNorm), olmo2/modeling_olmo2.py (Olmo2RMSNorm), nemotron/modeling_nemotron.py
+ * (NemotronLayerNorm1P), cohere/modeling_cohere.py (CohereLayerNorm), olmo/modeling_olmo.py
+ * (OlmoLayerNorm), release 5.24.0; torch/nn/modules/normalization.py
  */
 #include "arch/norm.h"
 
@@ -16,9 +18,21 @@ struct mpl_norm mpl_norm_add(struct mpl_network *network, enum mpl_norm_kind kin
     const struct mpl_shape shape = mpl_shape1(mpl_dim(width));
     struct mpl_norm norm = {kind, MPL_NO_PARAMETER, MPL_NO_PARAMETER};
 
+    if (kind == MPL_NORM_LAYER_PLAIN)
+        return norm;
     norm.weight = mpl_network_add_under(network, name, ".weight", shape);
-    if (kind == MPL_NORM_LAYER)
+    if (kind == MPL_NORM_LAYER || kind == MPL_NORM_LAYER_ONE)
         norm.bias = mpl_network_add_under(network, name, ".bias", shape);
+    return norm;
+}
+
+struct mpl_norm mpl_norm_add_by_head(struct mpl_network *network, enum mpl_norm_kind kind,
+                                     const char *name, int64_t heads, int64_t width)
+{
+    const struct mpl_shape shape = mpl_shape2(mpl_dim(heads), mpl_dim(width));
+    struct mpl_norm norm = {kind, MPL_NO_PARAMETER, MPL_NO_PARAMETER};
+
+    norm.weight = mpl_network_add_under(network, name, ".weight", shape);
     return norm;
 }
 
@@ -39,6 +53,64 @@ static struct mpl_tensor *rms_norm_one(struct mpl_tape *tape, struct mpl_tensor 
     return mpl_return(out);
 }
 
+/* (weight * x * rsqrt(mean(x^2))).to(dtype), all in float32 */
+static struct mpl_tensor *rms_norm_wide(struct mpl_tape *tape, struct mpl_tensor *weight,
+                                        struct mpl_tensor *x)
+{
+    const enum mpl_dtype dtype = (enum mpl_dtype)x->dtype;
+    struct mpl_tensor *h = mpl_hold(mpl_op_to(tape, x, MPL_FLOAT32)), *out;
+    struct mpl_tensor *variance = mpl_hold(mpl_op_mean_last(tape, mpl_op_square(tape, h)));
+
+    mpl_rebind(tape, &h,
+               mpl_op_mul(tape, h, mpl_op_rsqrt(tape, mpl_op_add_scalar(tape, variance))));
+    out = mpl_op_to(tape, mpl_op_mul(tape, weight, h), dtype);
+    mpl_drop(tape, h);
+    mpl_drop(tape, variance);
+    return out;
+}
+
+/* layer_norm with weight + 1, everything cast to autocast's format and autocast off meanwhile */
+static struct mpl_tensor *layer_norm_one(struct mpl_tape *tape, struct mpl_tensor *weight,
+                                         struct mpl_tensor *bias, struct mpl_tensor *x)
+{
+    const enum mpl_dtype autocast = tape->autocast;
+    const bool is_on = autocast != MPL_DTYPE_NONE;
+    struct mpl_tensor *scale = mpl_hold(mpl_op_add_scalar(tape, weight)), *w, *b, *h, *out;
+
+    h = mpl_hold(mpl_op_to(tape, x, is_on ? autocast : (enum mpl_dtype)x->dtype));
+    w = mpl_hold(mpl_op_to(tape, scale, is_on ? autocast : (enum mpl_dtype)scale->dtype));
+    b = mpl_hold(mpl_op_to(tape, bias, is_on ? autocast : (enum mpl_dtype)bias->dtype));
+    mpl_drop(tape, scale);
+    tape->autocast = MPL_DTYPE_NONE;
+    out = mpl_op_layer_norm(tape, h, w, b);
+    tape->autocast = autocast;
+    mpl_drop(tape, h);
+    mpl_drop(tape, w);
+    mpl_drop(tape, b);
+    return out;
+}
+
+/* weight * (x - mean) * rsqrt(variance), written out in float32 */
+static struct mpl_tensor *layer_norm_wide(struct mpl_tape *tape, struct mpl_tensor *weight,
+                                          struct mpl_tensor *x)
+{
+    const enum mpl_dtype dtype = (enum mpl_dtype)x->dtype;
+    struct mpl_tensor *h = mpl_hold(mpl_op_to(tape, x, MPL_FLOAT32)), *out, *centred;
+    struct mpl_tensor *mean = mpl_hold(mpl_op_mean_last(tape, h));
+    struct mpl_tensor *variance =
+        mpl_hold(mpl_op_mean_last(tape, mpl_op_square(tape, mpl_op_sub(tape, h, mean))));
+
+    centred = mpl_op_sub(tape, h, mean);
+    mpl_rebind(tape, &h,
+               mpl_op_mul(tape, centred, mpl_op_rsqrt(tape, mpl_op_add_scalar(tape, variance))));
+    mpl_rebind(tape, &h, mpl_op_mul(tape, mpl_op_to(tape, weight, MPL_FLOAT32), h));
+    out = mpl_op_to(tape, h, dtype);
+    mpl_drop(tape, h);
+    mpl_drop(tape, mean);
+    mpl_drop(tape, variance);
+    return out;
+}
+
 static struct mpl_tensor *forward(struct mpl_tape *tape, const struct mpl_network *network,
                                   const struct mpl_norm *norm, struct mpl_tensor *x)
 {
@@ -49,6 +121,18 @@ static struct mpl_tensor *forward(struct mpl_tape *tape, const struct mpl_networ
         return mpl_op_layer_norm(tape, x, weight, mpl_parameter_of(network, norm->bias));
     case MPL_NORM_RMS_ONE:
         return rms_norm_one(tape, weight, x);
+    case MPL_NORM_RMS_WIDE:
+        return rms_norm_wide(tape, weight, x);
+    case MPL_NORM_LAYER_ONE:
+        return layer_norm_one(tape, weight, mpl_parameter_of(network, norm->bias), x);
+    case MPL_NORM_LAYER_WIDE:
+        return layer_norm_wide(tape, weight, x);
+    case MPL_NORM_LAYER_PLAIN: {
+        const enum mpl_dtype dtype = (enum mpl_dtype)x->dtype;
+
+        x = mpl_op_to(tape, x, MPL_FLOAT32);
+        return mpl_op_to(tape, mpl_op_layer_norm(tape, x, NULL, NULL), dtype);
+    }
     case MPL_NORM_RMS:
         break;
     }

@@ -86,6 +86,7 @@ static json_t *value_schema(const struct mpl_field *field)
     case MPL_FIELD_LAYER_WORDS:
         return json_pack("{s:[s,s], s:{s:o}, s:i}", "type", "array", "null", "items", "enum",
                          word_list(field->words), "maxItems", MPL_MAX_LAYERS);
+    case MPL_FIELD_LAYER_FLAGS:
     case MPL_FIELD_LAYER_SET:
         return json_pack("{s:[s,s], s:{s:s}, s:i}", "type", "array", "null", "items", "type",
                          "integer", "maxItems", MPL_MAX_LAYERS);

@@ -313,6 +313,28 @@ static enum memplan_status store_layer_words(const struct mpl_value *value,
     return MEMPLAN_OK;
 }
 
+/* 0 or 1, or false or true, for each layer. */
+static enum memplan_status store_layer_flags(const struct mpl_value *value,
+                                             struct mpl_layer_list *list, struct memplan_error *err)
+{
+    const size_t count = json_array_size(value->json);
+
+    if (!json_is_array(value->json) || count > MPL_MAX_LAYERS)
+        return fail_type(value, value->field->range, err);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *entry = json_array_get(value->json, i);
+        const json_int_t flag = json_is_true(entry) ? 1 : json_integer_value(entry);
+
+        if ((!json_is_integer(entry) && !json_is_boolean(entry)) || flag < 0 || flag > 1)
+            return fail_type(value, value->field->range, err);
+        if (list)
+            list->of[i] = (uint8_t)flag;
+    }
+    if (list)
+        list->count = (uint32_t)count;
+    return MEMPLAN_OK;
+}
+
 /* The numbers of the layers that are set. */
 static enum memplan_status store_layer_set(const struct mpl_value *value,
                                            struct mpl_layer_list *list, struct memplan_error *err)
@@ -368,6 +390,8 @@ enum memplan_status mpl_value_store(const struct mpl_value *value, struct mpl_pl
         return store_patterns(value, plan, err);
     case MPL_FIELD_LAYER_WORDS:
         return store_layer_words(value, (struct mpl_layer_list *)(void *)place, err);
+    case MPL_FIELD_LAYER_FLAGS:
+        return store_layer_flags(value, (struct mpl_layer_list *)(void *)place, err);
     case MPL_FIELD_LAYER_SET:
         return store_layer_set(value, (struct mpl_layer_list *)(void *)place, err);
     case MPL_FIELD_ANY:

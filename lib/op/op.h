@@ -18,6 +18,7 @@
 
 /* ---- pointwise: result has the broadcast shape, laid out as TensorIterator would ------------ */
 struct mpl_tensor *mpl_op_add(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
+struct mpl_tensor *mpl_op_sub(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
 struct mpl_tensor *mpl_op_mul(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
 struct mpl_tensor *mpl_op_add_scalar(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_mul_scalar(struct mpl_tape *tape, struct mpl_tensor *a);
@@ -64,6 +65,8 @@ struct mpl_tensor *mpl_op_unsqueeze(struct mpl_tape *tape, struct mpl_tensor *a,
 /** a[..., from : from + len]; its backward fills a tensor of a's shape. */
 struct mpl_tensor *mpl_op_slice_last(struct mpl_tape *tape, struct mpl_tensor *a,
                                      struct mpl_dim len);
+/** a[..., from :: step]: every step-th element of the last dimension, as mpl_op_slice_last. */
+struct mpl_tensor *mpl_op_stride_last(struct mpl_tape *tape, struct mpl_tensor *a, int step);
 /** a.split(size) or a.chunk(count) along the last dimension: count floating views of the widths
  * given (NULL: all equal). Backward joins their gradients. At most 4 parts. */
 void mpl_op_split_last(struct mpl_tape *tape, struct mpl_tensor *a, int count,
@@ -72,6 +75,10 @@ struct mpl_tensor *mpl_op_contiguous(struct mpl_tape *tape, struct mpl_tensor *a
 /** cat((a, b), dim): a contiguous copy; backward gives views. */
 struct mpl_tensor *mpl_op_cat(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b,
                               int dim);
+
+/** stack((a, b), dim=-1): [.., 2], contiguous; backward gives views. */
+struct mpl_tensor *mpl_op_stack_last(struct mpl_tape *tape, struct mpl_tensor *a,
+                                     struct mpl_tensor *b);
 
 /* ---- products -------------------------------------------------------------------------------- */
 /** a [.., k] times weight [n, k] transposed, plus bias [n] (or NULL); under autocast in its dtype.

@@ -44,6 +44,25 @@ struct mpl_tensor *mpl_op_add(struct mpl_tape *tape, struct mpl_tensor *a, struc
     return finish(tape, out, node, a, b);
 }
 
+/* -grad for the second one, made first */
+static void sub_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                         struct mpl_tensor **in)
+{
+    if (mpl_needs(node, 1))
+        in[1] = mpl_rule_like(tape, "neg.default", out[0], NULL);
+    if (mpl_needs(node, 0))
+        in[0] = mpl_hold(out[0]);
+}
+
+struct mpl_tensor *mpl_op_sub(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b)
+{
+    struct mpl_node *node =
+        mpl_node_new(tape, "SubBackward0", sub_backward, (struct mpl_tensor *[]){a, b}, 2, 1, 0);
+    struct mpl_tensor *out = mpl_empty_like(tape, "sub.Tensor", promote(a, b), a, b);
+
+    return finish(tape, out, node, a, b);
+}
+
 static void mul_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                          struct mpl_tensor **in)
 {

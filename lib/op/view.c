@@ -256,6 +256,20 @@ struct mpl_tensor *mpl_op_slice_last(struct mpl_tape *tape, struct mpl_tensor *a
     return make_view(tape, a, node, &shape, a->stride);
 }
 
+struct mpl_tensor *mpl_op_stride_last(struct mpl_tape *tape, struct mpl_tensor *a, int step)
+{
+    struct mpl_node *node = mpl_node_new(tape, "SliceBackward0", slice_backward, &a, 1, 1, 0);
+    struct mpl_shape shape = a->shape;
+    int64_t stride[MPL_MAX_DIMS];
+
+    if (a->is_void)
+        return a;
+    memcpy(stride, a->stride, sizeof(stride));
+    shape.dim[shape.ndim - 1].n = (shape.dim[shape.ndim - 1].n + step - 1) / step;
+    stride[shape.ndim - 1] *= step;
+    return make_view(tape, a, node, &shape, stride);
+}
+
 /* One tensor of all gradients; a part without one counts as zeros, made for the time of the copy.
  */
 static void split_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
@@ -324,6 +338,37 @@ struct mpl_tensor *mpl_op_cat(struct mpl_tape *tape, struct mpl_tensor *a, struc
     if (b->shape.dim[dim].degree > shape.dim[dim].degree)
         shape.dim[dim].degree = b->shape.dim[dim].degree;
     out = mpl_empty(tape, "cat.default", (enum mpl_dtype)a->dtype, &shape);
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, a);
+    if (b != a)
+        mpl_consume(tape, b);
+    return out;
+}
+
+/* unbind: a view of every second element for each */
+static void stack_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                           struct mpl_tensor **in)
+{
+    for (int i = 0; i < 2; i++) {
+        struct mpl_shape shape = edge_shape(node, i);
+
+        if (!mpl_needs(node, i))
+            continue;
+        in[i] = mpl_hold(mpl_alias(tape, out[0]));
+        set_layout(in[i], &shape, out[0]->stride);
+    }
+}
+
+struct mpl_tensor *mpl_op_stack_last(struct mpl_tape *tape, struct mpl_tensor *a,
+                                     struct mpl_tensor *b)
+{
+    struct mpl_node *node = mpl_node_new(tape, "StackBackward0", stack_backward,
+                                         (struct mpl_tensor *[]){a, b}, 2, 1, 0);
+    struct mpl_shape shape = a->shape;
+    struct mpl_tensor *out;
+
+    shape.dim[shape.ndim++] = mpl_dim(2);
+    out = mpl_empty(tape, "stack.default", (enum mpl_dtype)a->dtype, &shape);
     mpl_set_history(tape, out, node, 0);
     mpl_consume(tape, a);
     if (b != a)

@@ -39,6 +39,13 @@ enum mpl_activation {
     MPL_ACTIVATION_RELU2,
     MPL_ACTIVATION_TANH,
 };
+enum mpl_rope_type {
+    MPL_ROPE_DEFAULT = 0,
+    MPL_ROPE_STATIC, /* linear, llama3: other numbers in the same places */
+    MPL_ROPE_YARN,
+    MPL_ROPE_DYNAMIC,  /* frequencies grow with the sequence */
+    MPL_ROPE_LONGROPE, /* two sets of frequencies */
+};
 enum mpl_layer_type { MPL_LAYER_FULL = 0, MPL_LAYER_SLIDING };
 
 #define MPL_MAX_LAYERS 4096
@@ -68,9 +75,14 @@ struct mpl_model {
     enum mpl_activation hidden_act;
     double attention_dropout, hidden_dropout, embedding_dropout; /* 0: the module does nothing */
     double partial_rotary_factor;                                /* share of the head that turns */
-    double attn_logit_softcapping, final_logit_softcapping;      /* 0: none */
-    int64_t sliding_window;                                      /* tokens; 0: none */
-    int64_t max_window_layers; /* qwen: the first layers do not slide */
+    enum mpl_rope_type rope_type;
+    double attn_logit_softcapping, final_logit_softcapping; /* 0: none */
+    int64_t sliding_window;                                 /* tokens; 0: none */
+    int64_t max_window_layers;            /* qwen: the first layers do not slide */
+    int64_t sliding_window_pattern;       /* gemma3, cohere2: every so many layers one is full */
+    int64_t no_rope_layer_interval;       /* smollm3: every so many layers one has no positions */
+    struct mpl_layer_list no_rope_layers; /* smollm3: 1 for a layer with rotary positions */
+    double clip_qkv;                      /* olmo: 0: none */
     bool use_sliding_window, qk_norm, parallel_residual;
     struct mpl_layer_list layer_types; /* enum mpl_layer_type */
 };

@@ -100,8 +100,18 @@ const struct mpl_word mpl_layer_type_words[] = {
     NOT("chunked_attention"), NOT("linear_attention"), END};
 
 const struct mpl_word mpl_rope_words[] = {
-    YES("default", 0), YES("linear", 0), YES("llama3", 0), YES("yarn", 0),
-    NOT("dynamic"),    NOT("longrope"),  NOT("su"),        END};
+    YES("default", MPL_ROPE_DEFAULT), YES("linear", MPL_ROPE_STATIC),
+    YES("llama3", MPL_ROPE_STATIC),   YES("yarn", MPL_ROPE_YARN),
+    YES("dynamic", MPL_ROPE_DYNAMIC), YES("longrope", MPL_ROPE_LONGROPE),
+    YES("su", MPL_ROPE_LONGROPE),     END};
+
+const struct mpl_word mpl_rope_static_words[] = {YES("default", 0),
+                                                 YES("linear", 0),
+                                                 YES("llama3", 0),
+                                                 YES("yarn", 0),
+                                                 NOT("dynamic"),
+                                                 NOT("longrope"),
+                                                 END};
 
 const struct mpl_word mpl_weight_dtype_words[] = {YES("float32", MPL_FLOAT32),
                                                   YES("bfloat16", MPL_BFLOAT16),

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* source: transformers/models/gemma/modeling_gemma.py, configuration_gemma.py; release 5.24.0 */
+#include "arch/gemma.h"
+#include "arch/block.h"
+#include "op/op.h"
+
+/* In the weights' order the buffer comes right behind the table. */
+void mpl_gemma_describe_embedding(struct mpl_lm *lm)
+{
+    lm->embed_scale =
+        mpl_network_add_buffer(lm->network, "embed_tokens.embed_scale", (struct mpl_shape){0});
+}
+
+struct mpl_tensor *mpl_gemma_embed(struct mpl_tape *tape, void *context, struct mpl_tensor *ids)
+{
+    const struct mpl_lm *lm = context;
+    struct mpl_tensor *table = mpl_network_weight(lm->network, lm->embed);
+    struct mpl_tensor *scale = mpl_network_weight(lm->network, lm->embed_scale);
+    struct mpl_tensor *embeds = mpl_op_embedding(tape, table, ids);
+
+    return mpl_op_mul(tape, embeds, mpl_op_to(tape, scale, (enum mpl_dtype)table->dtype));
+}
+
+struct mpl_tensor *mpl_gemma_cap_logits(struct mpl_tape *tape, struct mpl_lm *lm,
+                                        struct mpl_tensor *logits)
+{
+    if (!(lm->network->plan->model.final_logit_softcapping > 0))
+        return logits;
+    return mpl_op_mul_number(tape, mpl_op_tanh(tape, mpl_op_div_scalar(tape, logits)));
+}
+
+static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
+{
+    const struct mpl_model *m = &network->plan->model;
+    struct mpl_block *block = (struct mpl_block *)base;
+    block->attention =
+        mpl_attention_add(network, "self_attn", m->attention_bias, m->attention_bias);
+    block->mlp = mpl_mlp_add_gated(network, false);
+    block->before_attention = mpl_block_norm(network, MPL_NORM_RMS_ONE, "input_layernorm");
+    block->before_mlp = mpl_block_norm(network, MPL_NORM_RMS_ONE, "post_attention_layernorm");
+}
+
+static const struct mpl_lm_family family = {
+    .base = "model",
+    .embedding = "embed_tokens",
+    .layers = "layers",
+    .norm = "norm",
+    .head = "lm_head",
+    .norm_kind = MPL_NORM_RMS_ONE,
+    .layer_room = 13,
+    .describe_embedding = mpl_gemma_describe_embedding,
+    .embed = mpl_gemma_embed,
+    .extra_room = 1,
+    .layer_size = sizeof(struct mpl_block),
+    .describe_layer = describe_layer,
+    .layer_forward = mpl_block_forward,
+};
+
+static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
+{
+    return mpl_lm_build(network, &family, err);
+}
+
+static const struct mpl_config_key keys[] = {
+    {"tie_word_embeddings", NULL, "true"},
+    {"head_dim", NULL, "256"},
+    {"hidden_act", NULL, "\"gelu_pytorch_tanh\""},
+    {NULL, NULL, NULL},
+};
+
+const struct mpl_arch mpl_arch_gemma = {
+    .config = {.model_type = "gemma", .help = "Gemma 1 and CodeGemma", .keys = keys},
+    .build = build,
+};

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* What the three generations of Gemma share. */
+#ifndef MPL_ARCH_GEMMA_H
+#define MPL_ARCH_GEMMA_H
+
+#include "arch/causal_lm.h"
+
+/** The buffer of the embedding's scale. */
+void mpl_gemma_describe_embedding(struct mpl_lm *lm);
+
+/** embedding(ids) * embed_scale.to(weight.dtype). context: struct mpl_lm. */
+mpl_forward mpl_gemma_embed;
+
+/** tanh(logits / cap) * cap, if there is a cap. */
+struct mpl_tensor *mpl_gemma_cap_logits(struct mpl_tape *tape, struct mpl_lm *lm,
+                                        struct mpl_tensor *logits);
+
+#endif

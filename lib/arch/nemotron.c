@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* source: transformers/models/nemotron/modeling_nemotron.py, configuration_nemotron.py;
+ * release 5.24.0 */
+#include "arch/block.h"
+
+static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
+{
+    const struct mpl_model *m = &network->plan->model;
+    struct mpl_block *block = (struct mpl_block *)base;
+    block->attention =
+        mpl_attention_add(network, "self_attn", m->attention_bias, m->attention_bias);
+    block->attention.rotary = MPL_ROTARY_PARTIAL_RETURN;
+    block->mlp = mpl_mlp_add_plain(network, "mlp.up_proj", "mlp.down_proj", m->mlp_bias);
+    block->before_attention = mpl_block_norm(network, MPL_NORM_LAYER_ONE, "input_layernorm");
+    block->before_mlp = mpl_block_norm(network, MPL_NORM_LAYER_ONE, "post_attention_layernorm");
+}
+
+static const struct mpl_lm_family family = {
+    .base = "model",
+    .embedding = "embed_tokens",
+    .layers = "layers",
+    .norm = "norm",
+    .head = "lm_head",
+    .norm_kind = MPL_NORM_LAYER_ONE,
+    .layer_room = 16,
+    .layer_size = sizeof(struct mpl_block),
+    .describe_layer = describe_layer,
+    .layer_forward = mpl_block_forward,
+};
+
+static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
+{
+    return mpl_lm_build(network, &family, err);
+}
+
+static const struct mpl_config_key keys[] = {
+    {"hidden_act", NULL, "\"relu2\""},
+    {"partial_rotary_factor", NULL, "0.5"},
+    {NULL, NULL, NULL},
+};
+
+const struct mpl_arch mpl_arch_nemotron = {
+    .config = {.model_type = "nemotron", .help = "Nemotron-4 and Minitron", .keys = keys},
+    .build = build,
+};

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* source: transformers/models/phi3/modeling_phi3.py, configuration_phi3.py; release 5.24.0 */
+#include "arch/block.h"
+
+static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
+{
+    const struct mpl_model *m = &network->plan->model;
+    const int64_t h = m->hidden_size, width = m->num_attention_heads * m->head_dim;
+    struct mpl_block *block = (struct mpl_block *)base;
+
+    block->attention = (struct mpl_attention_module){
+        .is_joined = true,
+        .q_norm.weight = MPL_NO_PARAMETER,
+        .k_norm.weight = MPL_NO_PARAMETER,
+        .rotary = MPL_ROTARY_PARTIAL,
+        .heads = m->num_attention_heads,
+        .kv_heads = m->num_key_value_heads,
+        .head_dim = m->head_dim,
+    };
+    block->attention.o = mpl_linear_add(network, "self_attn.o_proj", h, width, false);
+    block->attention.q = mpl_linear_add(network, "self_attn.qkv_proj",
+                                        width + 2 * m->num_key_value_heads * m->head_dim, h, false);
+    block->mlp = mpl_mlp_add_joined(network);
+    block->residual_dropout = m->hidden_dropout;
+    block->before_attention = mpl_block_norm(network, MPL_NORM_RMS, "input_layernorm");
+    block->before_mlp = mpl_block_norm(network, MPL_NORM_RMS, "post_attention_layernorm");
+}
+
+static const struct mpl_lm_family family = {
+    .base = "model",
+    .embedding = "embed_tokens",
+    .layers = "layers",
+    .norm = "norm",
+    .head = "lm_head",
+    .layer_room = 6,
+    .layer_size = sizeof(struct mpl_block),
+    .describe_layer = describe_layer,
+    .layer_forward = mpl_block_forward,
+};
+
+static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
+{
+    return mpl_lm_build(network, &family, err);
+}
+
+/* A window, where there is one, holds for every layer; yarn is an old name of longrope. */
+static void derive(struct mpl_plan *plan)
+{
+    if (plan->model.rope_type == MPL_ROPE_YARN)
+        plan->model.rope_type = MPL_ROPE_LONGROPE;
+    mpl_lm_fill_layer_types(&plan->model,
+                            plan->model.sliding_window ? MPL_LAYER_SLIDING : MPL_LAYER_FULL);
+}
+
+static const struct mpl_config_key keys[] = {
+    {"hidden_dropout", "resid_pdrop", "0.0"},
+    {NULL, NULL, NULL},
+};
+
+const struct mpl_arch mpl_arch_phi3 = {
+    .config = {.model_type = "phi3",
+               .help = "Phi-3, Phi-3.5 and Phi-4",
+               .keys = keys,
+               .derive = derive},
+    .build = build,
+};

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* source: transformers/models/stablelm/modeling_stablelm.py, configuration_stablelm.py; release
+ * 5.24.0 */
+#include "arch/block.h"
+#include "base/fail.h"
+#include "op/op.h"
+
+static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
+{
+    const struct mpl_model *m = &network->plan->model;
+    struct mpl_block *block = (struct mpl_block *)base;
+
+    block->attention = mpl_attention_add(network, "self_attn", m->attention_bias, false);
+    block->attention.rotary = MPL_ROTARY_PARTIAL_OUTSIDE;
+    block->mlp = mpl_mlp_add_gated(network, false);
+    block->before_attention = mpl_block_norm(network, MPL_NORM_LAYER, "input_layernorm");
+    if (!m->parallel_residual)
+        block->before_mlp = mpl_block_norm(network, MPL_NORM_LAYER, "post_attention_layernorm");
+}
+
+/* The input's name, residual, self_attn_output and mlp_output stay until the end. */
+static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
+                                        struct mpl_tensor *input)
+{
+    const struct mpl_block *block = context;
+    const struct mpl_network *network = block->base.lm->network;
+    const double dropout = network->plan->model.hidden_dropout;
+    const bool is_parallel = network->plan->model.parallel_residual;
+    struct mpl_tensor *residual = mpl_hold(mpl_return(mpl_hold(input))), *weights = NULL, *fed;
+    struct mpl_tensor *h =
+        mpl_hold(mpl_norm_call(tape, network, &block->before_attention.norm, input));
+    struct mpl_tensor *attended = mpl_hold(mpl_block_attend(tape, block, h, &weights)), *normed;
+
+    if (is_parallel) {
+        fed = mpl_hold(mpl_mlp_forward(tape, network, &block->mlp, h));
+        mpl_rebind(tape, &fed, mpl_op_dropout(tape, fed, dropout));
+        mpl_rebind(tape, &h, mpl_op_add(tape, mpl_op_add(tape, residual, attended), fed));
+    } else {
+        mpl_rebind(tape, &residual, mpl_op_add(tape, residual, attended));
+        normed = mpl_hold(mpl_norm_call(tape, network, &block->before_mlp.norm, residual));
+        fed = mpl_hold(mpl_mlp_forward(tape, network, &block->mlp, normed));
+        mpl_drop(tape, normed);
+        mpl_rebind(tape, &fed, mpl_op_dropout(tape, fed, dropout));
+        mpl_rebind(tape, &h, mpl_op_add(tape, residual, fed));
+    }
+    mpl_drop(tape, residual);
+    mpl_drop(tape, attended);
+    mpl_drop(tape, fed);
+    mpl_drop(tape, weights);
+    return mpl_return(h);
+}
+
+static const struct mpl_lm_family family = {
+    .base = "model",
+    .embedding = "embed_tokens",
+    .layers = "layers",
+    .norm = "norm",
+    .head = "lm_head",
+    .norm_kind = MPL_NORM_LAYER,
+    .layer_room = 14,
+    .layer_size = sizeof(struct mpl_block),
+    .describe_layer = describe_layer,
+    .layer_forward = layer_forward,
+};
+
+static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
+{
+    return mpl_lm_build(network, &family, err);
+}
+
+/* head_dim of a config is not read. */
+static void derive(struct mpl_plan *plan)
+{
+    plan->model.head_dim = 0;
+}
+
+static enum memplan_status check(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    if (plan->model.qk_norm)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/model/qk_layernorm",
+                        "model.qk_layernorm: a norm for each head is not modelled");
+    return MEMPLAN_OK;
+}
+
+static const struct mpl_config_key keys[] = {
+    {"attention_bias", "use_qkv_bias", "false"},
+    {"qk_norm", "qk_layernorm", "false"},
+    {"parallel_residual", "use_parallel_residual", "false"},
+    {"partial_rotary_factor", NULL, "0.25"},
+    {NULL, NULL, NULL},
+};
+
+const struct mpl_arch mpl_arch_stablelm = {
+    .config = {.model_type = "stablelm",
+               .help = "StableLM 2 and StableLM 3B",
+               .keys = keys,
+               .derive = derive,
+               .check = check},
+    .build = build,
+};
