@@ -139,6 +139,8 @@ static struct mpl_tensor *project(struct mpl_tape *tape, const struct mpl_networ
     const struct mpl_norm *norm = p->norm;
     const int64_t heads = p->heads, d = out->is_void ? 1 : out->shape.dim[2].n / heads;
 
+    if (module->clip > 0)
+        return mpl_hold(out); /* cut into heads later */
     if (is_normed(norm, MPL_QK_NORM_WHOLE, module))
         out = mpl_norm_call(tape, network, norm, out);
     if (is_normed(norm, MPL_QK_NORM_BY_HEAD, module) && !out->is_void) {
@@ -166,6 +168,20 @@ static void norm_late(struct mpl_tape *tape, const struct mpl_network *network,
     }
 }
 
+/* x.clamp_() for each of the three, then their heads */
+static void clip(struct mpl_tape *tape, const struct mpl_attention_module *module,
+                 struct mpl_attention_call *call)
+{
+    struct mpl_tensor **const names[] = {&call->q, &call->k, &call->v};
+
+    for (int i = 0; i < 3; i++)
+        mpl_rebind(tape, names[i], mpl_op_clamp_in_place(tape, *names[i]));
+    for (int i = 0; i < 3; i++)
+        mpl_rebind(tape, names[i],
+                   mpl_split_heads(tape, *names[i], i ? module->kv_heads : module->heads,
+                                   module->head_dim));
+}
+
 /* q_proj, k_proj, v_proj; call takes the held names */
 static void project_all(struct mpl_tape *tape, const struct mpl_network *network,
                         const struct mpl_attention_module *module, struct mpl_tensor *x,
@@ -178,6 +194,8 @@ static void project_all(struct mpl_tape *tape, const struct mpl_network *network
     call->q = project(tape, network, module, &q, x);
     call->k = project(tape, network, module, &k, x);
     call->v = project(tape, network, module, &v, x);
+    if (module->clip > 0)
+        clip(tape, module, call);
     norm_late(tape, network, module, &module->q_norm, &call->q);
     norm_late(tape, network, module, &module->k_norm, &call->k);
 }

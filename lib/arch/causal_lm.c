@@ -340,9 +340,13 @@ static void make_rotary(struct mpl_tape *tape, struct mpl_lm *lm, const struct m
 {
     const enum mpl_dtype dtype =
         lm->family->has_float_rotary ? MPL_FLOAT32 : (enum mpl_dtype)h->dtype;
+    const bool is_longer = lm->network->plan->training.sequence_length >
+                           lm->network->plan->model.max_position_embeddings;
 
     if (lm->family->has_no_rotary)
         return;
+    mpl_rope_update(tape, lm->network->plan->model.rope_type, &lm->rope,
+                    mpl_dim(lm->rotary_dim / 2), is_longer);
     if (!lm->family->has_sliding_rotary || has_layer(lm, false))
         mpl_rotary_tables(tape, lm->rotary_dim, dtype, lm->positions, &lm->cos, &lm->sin);
     if (lm->family->has_sliding_rotary && has_layer(lm, true))

@@ -12,6 +12,7 @@
 #include "arch/arch.h"
 #include "arch/attention.h"
 #include "arch/mlp.h"
+#include "arch/rope_update.h"
 
 struct mpl_lm;
 
@@ -80,6 +81,7 @@ struct mpl_lm {
     struct mpl_tensor *input_ids, *positions;     /* positions: int64 [s] */
     struct mpl_tensor *cos, *sin;                 /* [1, 1, s, rotary_dim] */
     struct mpl_tensor *sliding_cos, *sliding_sin; /* of layers that slide, if they have their own */
+    struct mpl_rope_state rope;
     struct mpl_mask full, sliding;
     void *extra; /* the family's own */
 };

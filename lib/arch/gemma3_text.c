@@ -2,6 +2,7 @@
 /* source: transformers/models/gemma3/modeling_gemma3.py, configuration_gemma3.py; release 5.24.0 */
 #include "arch/block.h"
 #include "arch/gemma.h"
+#include "base/fail.h"
 
 static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
 {
@@ -53,6 +54,15 @@ static void derive(struct mpl_plan *plan)
     mpl_lm_fill_layer_pattern(&plan->model, plan->model.sliding_window_pattern);
 }
 
+static enum memplan_status check(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    if (plan->model.rope_type == MPL_ROPE_DYNAMIC || plan->model.rope_type == MPL_ROPE_LONGROPE)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/model/rope_parameters",
+                        "model.rope_parameters: dynamic and longrope are not modelled for layers "
+                        "of two kinds");
+    return mpl_lm_check_window(plan, err);
+}
+
 static const struct mpl_config_key keys[] = {
     {"tie_word_embeddings", NULL, "true"},
     {"hidden_act", "hidden_activation", "\"gelu_pytorch_tanh\""},
@@ -70,6 +80,6 @@ const struct mpl_arch mpl_arch_gemma3_text = {
                .help = "Gemma 3, text only",
                .keys = keys,
                .derive = derive,
-               .check = mpl_lm_check_window},
+               .check = check},
     .build = build,
 };

@@ -122,6 +122,41 @@ struct mpl_tensor *mpl_op_quick_gelu(struct mpl_tape *tape, struct mpl_tensor *a
     return out;
 }
 
+/* where((self >= min).logical_and_(self <= max), grad, 0) */
+static void clamp_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                           struct mpl_tensor **in)
+{
+    const enum mpl_dtype dtype = (enum mpl_dtype)out[0]->dtype;
+    const struct mpl_shape scalar = {0};
+    struct mpl_tensor *self = mpl_saved(tape, node, 0);
+    struct mpl_tensor *zero = mpl_hold(mpl_empty(tape, "scalar_tensor.default", dtype, &scalar));
+    struct mpl_tensor *low = mpl_hold(mpl_empty_like(tape, "ge.Scalar", MPL_BOOL, self, NULL));
+    struct mpl_tensor *high = mpl_hold(mpl_empty_like(tape, "le.Scalar", MPL_BOOL, self, NULL));
+
+    in[0] = mpl_hold(mpl_empty_like(tape, "where.self", dtype, low, out[0]));
+    mpl_drop(tape, high);
+    mpl_drop(tape, low);
+    mpl_drop(tape, zero);
+}
+
+struct mpl_tensor *mpl_op_clamp_in_place(struct mpl_tape *tape, struct mpl_tensor *a)
+{
+    struct mpl_node *node = mpl_node_new(tape, "ClampBackward1", clamp_backward, &a, 1, 1, 1);
+    struct mpl_tensor *out, *before;
+
+    if (node) {
+        before = mpl_hold(mpl_empty_like(tape, "clone.default", (enum mpl_dtype)a->dtype, a, NULL));
+        mpl_save(tape, node, before);
+        mpl_drop(tape, before);
+    }
+    out = mpl_alias(tape, a);
+    if (!out->is_void)
+        out->is_view = a->is_view;
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, a);
+    return out;
+}
+
 static void dropout_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                              struct mpl_tensor **in)
 {

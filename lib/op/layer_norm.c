@@ -14,6 +14,8 @@ static void layer_norm_backward(struct mpl_tape *tape, struct mpl_node *node,
 {
     struct mpl_tensor *x = mpl_saved(tape, node, 0);
 
+    for (int i = 1; i < node->saved_count; i++)
+        (void)mpl_saved(tape, node, i); /* a checkpoint gives up what is asked for */
     for (int i = 0; i < node->edge_count; i++) {
         struct mpl_shape shape = {
             .ndim = 1, .dim = {x->is_void ? mpl_dim(1) : x->shape.dim[x->shape.ndim - 1]}};

@@ -37,6 +37,8 @@ struct mpl_tensor *mpl_op_relu(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_gelu_new(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_gelu_fast(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_quick_gelu(struct mpl_tape *tape, struct mpl_tensor *a);
+/** clamp_(min, max) in place: the same storage; a copy of what was there is kept for backward. */
+struct mpl_tensor *mpl_op_clamp_in_place(struct mpl_tape *tape, struct mpl_tensor *a);
 /** native_dropout with probability p, in training; the tensor itself when p is 0. */
 struct mpl_tensor *mpl_op_dropout(struct mpl_tape *tape, struct mpl_tensor *a, double p);
 /** tensor.to(dtype): the tensor itself when it is of that dtype. */

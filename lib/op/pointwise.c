@@ -161,8 +161,11 @@ static void square_backward(struct mpl_tape *tape, struct mpl_node *node, struct
 
 struct mpl_tensor *mpl_op_square(struct mpl_tape *tape, struct mpl_tensor *a)
 {
-    struct mpl_node *node = mpl_node_new(tape, "PowBackward0", square_backward, &a, 1, 1, 1);
+    struct mpl_node *node;
 
+    if (tape->autocast != MPL_DTYPE_NONE) /* pow is one of its float32 operators */
+        a = mpl_op_to(tape, a, MPL_FLOAT32);
+    node = mpl_node_new(tape, "PowBackward0", square_backward, &a, 1, 1, 1);
     mpl_save(tape, node, a);
     return unary(tape, "pow.Tensor_Scalar", a, node);
 }
