@@ -3,8 +3,8 @@
  * Attention of transformers' decoders: the interface (eager, sdpa) and the usual module around it.
  *
  * source: transformers/models/llama/modeling_llama.py (LlamaAttention, eager_attention_forward),
- * gemma2/modeling_gemma2.py (softcap), qwen3/modeling_qwen3.py (q_norm, k_norm),
- * integrations/sdpa_attention.py; release 5.24.0
+ * gpt2/modeling_gpt2.py (softmax in the scores' dtype), gemma2/modeling_gemma2.py (softcap),
+ * qwen3/modeling_qwen3.py (q_norm, k_norm), integrations/sdpa_attention.py; release 5.24.0
  */
 #include "arch/attention.h"
 
@@ -49,7 +49,13 @@ static struct mpl_tensor *eager(struct mpl_tape *tape, const struct mpl_attentio
     }
     if (call->mask)
         mpl_rebind(tape, &scores, mpl_op_add(tape, scores, call->mask));
-    mpl_rebind(tape, &scores, mpl_op_to(tape, mpl_op_softmax(tape, scores, MPL_FLOAT32), dtype));
+    if (call->has_own_softmax) {
+        mpl_rebind(tape, &scores, mpl_op_softmax(tape, scores, MPL_DTYPE_NONE));
+        mpl_rebind(tape, &scores, mpl_op_to(tape, scores, (enum mpl_dtype)call->v->dtype));
+    } else {
+        mpl_rebind(tape, &scores,
+                   mpl_op_to(tape, mpl_op_softmax(tape, scores, MPL_FLOAT32), dtype));
+    }
     mpl_rebind(tape, &scores, mpl_op_dropout(tape, scores, call->dropout));
     out = mpl_op_matmul(tape, scores, values);
     out = mpl_op_contiguous(tape, mpl_op_transpose(tape, out, 1, 2));

@@ -16,6 +16,7 @@ struct mpl_attention_call {
     struct mpl_tensor *mask; /* NULL: none */
     bool is_causal;          /* without a mask sdpa makes the triangle */
     bool is_capped;          /* eager: scores go through softcap * tanh(scores / softcap) */
+    bool has_own_softmax;    /* eager: softmax without dtype=float32 */
     double dropout;          /* of the weights; 0: none */
 };
 

@@ -67,6 +67,7 @@ static struct mpl_tensor *kernel_output(struct mpl_tape *tape, const struct kern
 /* One call of a fused kernel, and where its results go. */
 struct call {
     const struct kernel *kernel;
+    bool has_dropout;
     struct mpl_tensor *qkv[3];
     struct mpl_tensor *results[4]; /* held */
 };
@@ -85,6 +86,7 @@ static struct mpl_scratch_attention describe(enum mpl_sdpa_kernel which, const s
         .kv_heads = k->shape.dim[1].n,
         .head_dim = q->shape.dim[3].n,
         .value_head_dim = v->shape.dim[3].n,
+        .has_dropout = call->has_dropout,
         .is_token_major = q->shape.dim[1].n == 1 || q->stride[1] < q->stride[2],
     };
 }
@@ -101,7 +103,7 @@ static void fused_backward(struct mpl_tape *tape, struct mpl_node *node, struct 
                            struct mpl_tensor **in)
 {
     const enum mpl_sdpa_kernel which = (enum mpl_sdpa_kernel)node->arg[0];
-    struct call call = {.kernel = &kernel_table[which]};
+    struct call call = {.kernel = &kernel_table[which], .has_dropout = node->arg[1] != 0};
     struct mpl_book book = {call.kernel->backward, MPL_LINEAR, make_gradient, &call, call.results};
 
     (void)out;
@@ -175,14 +177,17 @@ static void run_forward(struct mpl_tape *tape, enum mpl_sdpa_kernel which, struc
 
 static struct mpl_tensor *fused(struct mpl_tape *tape, enum mpl_sdpa_kernel which,
                                 struct mpl_tensor *q, struct mpl_tensor *k, struct mpl_tensor *v,
-                                struct mpl_tensor *mask)
+                                const struct mpl_sdpa_options *options)
 {
-    struct call call = {.kernel = &kernel_table[which], .qkv = {q, k, v}};
+    struct call call = {
+        .kernel = &kernel_table[which], .has_dropout = options->dropout > 0, .qkv = {q, k, v}};
     struct mpl_node *node =
         mpl_node_new(tape, call.kernel->node, fused_backward, call.qkv, 3, 1, 8);
 
-    if (node)
+    if (node) {
         node->arg[0] = which;
+        node->arg[1] = call.has_dropout;
+    }
     for (int i = 0; i < 3; i++)
         mpl_save(tape, node, call.qkv[i]);
     run_forward(tape, which, &call);
@@ -194,8 +199,8 @@ static struct mpl_tensor *fused(struct mpl_tape *tape, enum mpl_sdpa_kernel whic
             mpl_save_output(tape, node, call.results[i]);
         mpl_drop(tape, call.results[i]);
     }
-    if (mask)
-        mpl_save(tape, node, mask);
+    if (options->mask)
+        mpl_save(tape, node, options->mask);
     mpl_set_history(tape, call.results[0], node, 0);
     return mpl_return(call.results[0]);
 }
@@ -225,18 +230,18 @@ static struct mpl_tensor *pad_head(struct mpl_tape *tape, struct mpl_tensor *a, 
 }
 
 static struct mpl_tensor *flash(struct mpl_tape *tape, struct mpl_tensor *q, struct mpl_tensor *k,
-                                struct mpl_tensor *v)
+                                struct mpl_tensor *v, const struct mpl_sdpa_options *options)
 {
     const struct mpl_dim head = q->shape.dim[3];
     const int64_t padded = (int64_t)mpl_round_up((uint64_t)head.n, 8);
     struct mpl_tensor *pq, *pk, *pv, *out;
 
     if (padded == head.n)
-        return fused(tape, MPL_SDPA_FLASH, q, k, v, NULL);
+        return fused(tape, MPL_SDPA_FLASH, q, k, v, options);
     pq = mpl_hold(pad_head(tape, q, padded));
     pk = mpl_hold(pad_head(tape, k, padded));
     pv = mpl_hold(pad_head(tape, v, padded));
-    out = mpl_op_slice_last(tape, fused(tape, MPL_SDPA_FLASH, pq, pk, pv, NULL), head);
+    out = mpl_op_slice_last(tape, fused(tape, MPL_SDPA_FLASH, pq, pk, pv, options), head);
     mpl_drop(tape, pq);
     mpl_drop(tape, pk);
     mpl_drop(tape, pv);
@@ -317,10 +322,10 @@ static struct mpl_tensor *math(struct mpl_tape *tape, struct mpl_tensor *q, stru
 {
     const int64_t groups = q->shape.dim[1].n / k->shape.dim[1].n;
     struct mpl_tensor *scaled = mpl_hold(mpl_op_mul_scalar(tape, q));
-    struct mpl_tensor *bias = options->mask ? mpl_hold(options->mask) : NULL;
-    struct mpl_tensor *keys, *values, *probs, *out;
+    struct mpl_tensor *bias = options->mask ? mpl_hold(options->mask) : NULL, *keys, *values,
+                      *probs, *out;
 
-    if (!bias && options->is_causal)
+    if (options->is_causal && !bias)
         bias = mpl_hold(causal_bias(tape, q, k));
     keys = mpl_hold(repeat_heads(tape, k, groups));
     values = mpl_hold(repeat_heads(tape, v, groups));
@@ -400,42 +405,50 @@ static enum mpl_sdpa_kernel choose(const struct mpl_tape *tape, const struct mpl
     return mpl_sdpa_choose(&call);
 }
 
-struct mpl_tensor *mpl_op_sdpa(struct mpl_tape *tape, struct mpl_tensor *q, struct mpl_tensor *k,
-                               struct mpl_tensor *v, struct mpl_tensor *mask, bool is_causal)
+/* One kernel, on q, k and v in one dtype; options->mask is as the caller gave it. */
+static struct mpl_tensor *run_kernel(struct mpl_tape *tape, struct mpl_tensor *q,
+                                     struct mpl_tensor *k, struct mpl_tensor *v,
+                                     const struct mpl_sdpa_options *options)
 {
-    const struct mpl_sdpa_options options = {mask, is_causal, 0.0};
+    const enum mpl_sdpa_kernel kernel = choose(tape, q, k, v, options);
+    struct mpl_sdpa_options inner = *options;
+    struct mpl_tensor *out;
 
-    return mpl_op_sdpa_with(tape, q, k, v, &options);
+    if (inner.mask)
+        inner.mask = mpl_hold(mask_as_numbers(tape, inner.mask, (enum mpl_dtype)q->dtype));
+    if (inner.mask && kernel == MPL_SDPA_EFFICIENT)
+        inner.mask = pad_mask(tape, inner.mask);
+    if (kernel == MPL_SDPA_FLASH)
+        out = flash(tape, q, k, v, &inner);
+    else if (kernel == MPL_SDPA_MATH)
+        out = math(tape, q, k, v, &inner);
+    else
+        out = fused(tape, kernel, q, k, v, &inner);
+    mpl_drop(tape, inner.mask);
+    return out;
 }
 
 struct mpl_tensor *mpl_op_sdpa_with(struct mpl_tape *tape, struct mpl_tensor *query,
                                     struct mpl_tensor *key, struct mpl_tensor *value,
                                     const struct mpl_sdpa_options *options)
 {
-    struct mpl_sdpa_options numbers = *options;
     struct mpl_tensor *v = mpl_hold(mpl_autocast(tape, value));
     struct mpl_tensor *k = mpl_hold(mpl_autocast(tape, key));
     struct mpl_tensor *q = mpl_hold(mpl_autocast(tape, query));
-    struct mpl_tensor *out = tape->void_tensor, *bias = NULL;
+    struct mpl_tensor *out = tape->void_tensor;
 
-    if (!q->is_void && !k->is_void && !v->is_void) {
-        const enum mpl_sdpa_kernel kernel = choose(tape, q, k, v, options);
-
-        if (options->mask)
-            bias = mpl_hold(mask_as_numbers(tape, options->mask, (enum mpl_dtype)q->dtype));
-        if (bias && kernel == MPL_SDPA_EFFICIENT)
-            bias = pad_mask(tape, bias);
-        numbers.mask = bias;
-        if (kernel == MPL_SDPA_FLASH)
-            out = flash(tape, q, k, v);
-        else if (kernel == MPL_SDPA_MATH)
-            out = math(tape, q, k, v, &numbers);
-        else
-            out = fused(tape, kernel, q, k, v, bias);
-    }
-    mpl_drop(tape, bias);
+    if (!q->is_void && !k->is_void && !v->is_void)
+        out = run_kernel(tape, q, k, v, options);
     mpl_drop(tape, q);
     mpl_drop(tape, k);
     mpl_drop(tape, v);
     return out;
+}
+
+struct mpl_tensor *mpl_op_sdpa(struct mpl_tape *tape, struct mpl_tensor *q, struct mpl_tensor *k,
+                               struct mpl_tensor *v, struct mpl_tensor *mask, bool is_causal)
+{
+    const struct mpl_sdpa_options options = {.mask = mask, .is_causal = is_causal};
+
+    return mpl_op_sdpa_with(tape, q, k, v, &options);
 }

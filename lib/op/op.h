@@ -52,7 +52,7 @@ struct mpl_tensor *mpl_op_map(struct mpl_tape *tape, const char *op, enum mpl_dt
 struct mpl_tensor *mpl_op_layer_norm(struct mpl_tape *tape, struct mpl_tensor *a,
                                      struct mpl_tensor *weight, struct mpl_tensor *bias);
 struct mpl_tensor *mpl_op_mean_last(struct mpl_tape *tape, struct mpl_tensor *a); /* keepdim */
-/** softmax over the last dimension; dtype as of softmax(..., dtype). */
+/** softmax over the last dimension; dtype as of softmax(..., dtype), MPL_DTYPE_NONE: not given. */
 struct mpl_tensor *mpl_op_softmax(struct mpl_tape *tape, struct mpl_tensor *a,
                                   enum mpl_dtype dtype);
 
@@ -103,14 +103,13 @@ struct mpl_tensor *mpl_op_embedding(struct mpl_tape *tape, struct mpl_tensor *we
 struct mpl_tensor *mpl_op_sdpa(struct mpl_tape *tape, struct mpl_tensor *q, struct mpl_tensor *k,
                                struct mpl_tensor *v, struct mpl_tensor *mask, bool is_causal);
 
-/** What goes with q, k and v. */
 struct mpl_sdpa_options {
-    struct mpl_tensor *mask; /* [b, 1, s, s] or NULL */
-    bool is_causal;
-    double dropout; /* of the weights; 0: none */
+    struct mpl_tensor *mask; /* NULL: none */
+    bool is_causal;          /* counts without a mask only */
+    double dropout;          /* of the attention weights; 0: none */
 };
 
-/** As mpl_op_sdpa, with dropout. The fused kernels keep none of it but a seed. */
+/** The same with every option. */
 struct mpl_tensor *mpl_op_sdpa_with(struct mpl_tape *tape, struct mpl_tensor *q,
                                     struct mpl_tensor *k, struct mpl_tensor *v,
                                     const struct mpl_sdpa_options *options);

@@ -86,8 +86,12 @@ struct mpl_tensor *mpl_sum_to(struct mpl_tape *tape, struct mpl_tensor *grad,
     return sum;
 }
 
-struct mpl_tensor *mpl_op_softmax(struct mpl_tape *tape, struct mpl_tensor *a, enum mpl_dtype dtype)
+/* Autocast runs softmax in float32 unless the call names a dtype (autocast_mode.h). */
+struct mpl_tensor *mpl_op_softmax(struct mpl_tape *tape, struct mpl_tensor *a, enum mpl_dtype to)
 {
+    const enum mpl_dtype own =
+        tape->autocast != MPL_DTYPE_NONE ? MPL_FLOAT32 : (enum mpl_dtype)a->dtype;
+    const enum mpl_dtype dtype = to == MPL_DTYPE_NONE ? own : to;
     struct mpl_tensor *wide = mpl_op_to(tape, a, dtype), *out;
     struct mpl_node *node =
         mpl_node_new(tape, "SoftmaxBackward0", softmax_backward, &wide, 1, 1, 1);

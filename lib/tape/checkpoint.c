@@ -26,6 +26,8 @@ static void frame_free(struct mpl_tape *tape, struct mpl_frame *frame)
     mpl_drop(tape, frame->input);
     for (int i = 0; i < MPL_MAX_KWARGS; i++)
         mpl_drop(tape, frame->kwargs[i]);
+    for (uint32_t i = 0; frame->recomputed && i < frame->count; i++)
+        mpl_drop(tape, frame->recomputed[i]); /* what no rule asked for */
 }
 
 void mpl_frame_unref(struct mpl_tape *tape, struct mpl_frame *frame)
