@@ -368,6 +368,10 @@ static void drop_locals(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_ten
     mpl_drop(tape, lm->full.tensor);
     mpl_drop(tape, lm->sliding.tensor);
     mpl_drop(tape, has_dict ? embeds : lm->positions);
+    for (int i = 0; i < MPL_LM_LOCALS; i++) {
+        mpl_drop(tape, lm->locals[i]);
+        lm->locals[i] = NULL;
+    }
     mpl_drop(tape, has_dict ? lm->positions : embeds);
 }
 
@@ -389,9 +393,12 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
     if (lm->family->prepare)
         embeds = mpl_hold(lm->family->prepare(tape, lm, mpl_return(embeds)));
     lm->positions = mpl_hold(mpl_position_ids(tape, batch->input_ids));
-    make_masks(tape, lm, embeds, batch->attention_mask);
     h = mpl_return(mpl_hold(embeds));
-    h = mpl_hold(lm->family->enter ? lm->family->enter(tape, lm, h) : h);
+    h = mpl_hold(lm->family->before_masks ? lm->family->before_masks(tape, lm, h) : h);
+    (lm->family->make_masks ? lm->family->make_masks : make_masks)(tape, lm, embeds,
+                                                                   batch->attention_mask);
+    if (lm->family->enter)
+        mpl_rebind(tape, &h, lm->family->enter(tape, lm, mpl_return(mpl_hold(h))));
     make_rotary(tape, lm, h);
     for (uint32_t i = FIRST_LAYER; i + 1 < network->module_count; i++)
         mpl_rebind(tape, &h, mpl_module_call(tape, &network->modules[i], h));

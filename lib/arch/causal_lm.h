@@ -16,6 +16,8 @@
 
 struct mpl_lm;
 
+#define MPL_LM_LOCALS 4
+
 /** First member of every family's struct of a layer. */
 struct mpl_lm_layer {
     struct mpl_lm *lm;
@@ -55,6 +57,12 @@ struct mpl_lm_family {
      * gives one. */
     struct mpl_tensor *(*prepare)(struct mpl_tape *tape, struct mpl_lm *lm,
                                   struct mpl_tensor *embeds);
+    /** What Model.forward does to the embeddings before it makes the masks; as enter. */
+    struct mpl_tensor *(*before_masks)(struct mpl_tape *tape, struct mpl_lm *lm,
+                                       struct mpl_tensor *embeds);
+    /** Sets lm->full and lm->sliding; attention_mask [b, s] or NULL. */
+    void (*make_masks)(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *embeds,
+                       struct mpl_tensor *attention_mask);
     /** From embeddings to the first layer's input; takes a floating tensor, gives one. Called after
      * the masks are made. */
     struct mpl_tensor *(*enter)(struct mpl_tape *tape, struct mpl_lm *lm,
@@ -83,7 +91,8 @@ struct mpl_lm {
     struct mpl_tensor *sliding_cos, *sliding_sin; /* of layers that slide, if they have their own */
     struct mpl_rope_state rope;
     struct mpl_mask full, sliding;
-    void *extra; /* the family's own */
+    struct mpl_tensor *locals[MPL_LM_LOCALS]; /* others that live until it returns, or NULL */
+    void *extra;                              /* the family's own */
 };
 
 /** Describes the whole model into network. */

@@ -33,10 +33,11 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     struct mpl_attention_call call = mpl_lm_attention_call(&layer->base);
     struct mpl_tensor *parts[3], *out;
 
+    call.has_own_softmax = true;
     mpl_op_split_last(tape, mpl_linear_call(tape, network, &layer->c_attn, x), 3, NULL, parts);
-    call.q = mpl_hold(mpl_split_heads(tape, parts[0], m->num_attention_heads, m->head_dim));
     call.k = mpl_hold(mpl_split_heads(tape, parts[1], m->num_attention_heads, m->head_dim));
     call.v = mpl_hold(mpl_split_heads(tape, parts[2], m->num_attention_heads, m->head_dim));
+    call.q = mpl_hold(mpl_split_heads(tape, parts[0], m->num_attention_heads, m->head_dim));
     out = mpl_attention_interface(tape, network->plan, &call, weights_out);
     out = mpl_hold(mpl_merge_heads(tape, out));
     mpl_rebind(tape, &out, mpl_linear_call(tape, network, &layer->attn_proj, out));
@@ -91,13 +92,19 @@ static void describe_embedding(struct mpl_lm *lm)
         mpl_shape2(mpl_dim(m->max_position_embeddings), mpl_dim(m->hidden_size)));
 }
 
-/* inputs_embeds + wpe(position_ids), then dropout */
-static struct mpl_tensor *enter(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *embeds)
+/* inputs_embeds + position_embeds, which stays named */
+static struct mpl_tensor *before_masks(struct mpl_tape *tape, struct mpl_lm *lm,
+                                       struct mpl_tensor *embeds)
 {
     struct mpl_tensor *table = mpl_network_weight(lm->network, lm->position_table);
-    struct mpl_tensor *h = mpl_op_add(
-        tape, embeds, mpl_op_embedding(tape, table, mpl_op_unsqueeze(tape, lm->positions, 0)));
 
+    lm->locals[0] =
+        mpl_hold(mpl_op_embedding(tape, table, mpl_op_unsqueeze(tape, lm->positions, 0)));
+    return mpl_op_add(tape, embeds, lm->locals[0]);
+}
+
+static struct mpl_tensor *enter(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h)
+{
     return mpl_op_dropout(tape, h, lm->network->plan->model.embedding_dropout);
 }
 
@@ -114,6 +121,7 @@ static const struct mpl_lm_family family = {
     .describe_layer = describe_layer,
     .layer_forward = layer_forward,
     .describe_embedding = describe_embedding,
+    .before_masks = before_masks,
     .enter = enter,
     .extra_room = 1,
 };
