@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `memplan list`: the presets and the fields that are known. */
+/* `memplan list`: the presets, fields and optimizers that are known. */
 #include <dirent.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -75,15 +75,61 @@ static int print_presets(void)
     return 0;
 }
 
+/* ---- optimizers -------------------------------------------------------------------------------
+ */
+
+/* The schema of a field: a value, or alternatives of which the first is the value. */
+static const json_t *schema_of_value(const json_t *schema, const char *const *path)
+{
+    for (; *path; path++)
+        schema = json_object_get(json_object_get(schema, "properties"), *path);
+    return json_object_get(schema, "anyOf") ? json_array_get(json_object_get(schema, "anyOf"), 0)
+                                            : schema;
+}
+
+static int print_optimizers(void)
+{
+    static const char *const path[] = {"training", "optimizer", "name", NULL};
+    static const char *const names[] = {"", "", NULL};
+    struct memplan_error err = {0};
+    const json_t *words, *helps;
+    struct table table;
+    char *text = NULL;
+    json_t *schema;
+
+    if (memplan_plan_schema(&text, &err))
+        return message_error(&err, "schema");
+    schema = json_loads(text, 0, NULL);
+    memplan_free(text);
+    words = json_object_get(schema_of_value(schema, path), "enum");
+    helps = json_object_get(schema_of_value(schema, path), "enumDescriptions");
+    table_begin(&table, names);
+    for (size_t i = 0; i < json_array_size(words); i++) {
+        struct libscols_line *row;
+
+        if (json_is_null(json_array_get(words, i)))
+            continue;
+        row = table_row(&table);
+        table_cell(&table, row, 0, "%s", json_string_value(json_array_get(words, i)));
+        table_cell(&table, row, 1, "%s", json_string_value(json_array_get(helps, i)));
+    }
+    if (!table_end(&table, stdout))
+        message_print("out of memory");
+    json_decref(schema);
+    return 0;
+}
+
 int cmd_list(const struct settings *settings)
 {
     const char *what = settings->word_count ? settings->words[0] : "models";
 
     if (settings->word_count > 1)
-        return message_invalid("list: expected one word: models or fields");
+        return message_invalid("list: expected one word: models, fields or optimizers");
     if (strcmp(what, "models") == 0)
         return print_presets();
     if (strcmp(what, "fields") == 0)
         return fields_print(false);
-    return message_invalid("list %s: expected models or fields", what);
+    if (strcmp(what, "optimizers") == 0)
+        return print_optimizers();
+    return message_invalid("list %s: expected models, fields or optimizers", what);
 }

@@ -46,6 +46,38 @@ static json_t *model_types(void)
     return list;
 }
 
+/* What each accepted word is, in the same order, for editors; NULL where the list says nothing. */
+static json_t *word_descriptions(const struct mpl_word *words)
+{
+    json_t *list = json_array();
+
+    for (; list && words->word; words++) {
+        if (words->unsupported || words->hint)
+            continue;
+        if (!words->help) {
+            json_decref(list);
+            return NULL;
+        }
+        json_array_append_new(list, json_string(words->help));
+    }
+    return list;
+}
+
+/* {"enum": [..., null]}, and what the words are */
+static json_t *word_schema(const struct mpl_word *words)
+{
+    json_t *list = word_list(words), *descriptions = word_descriptions(words), *schema;
+
+    if (list)
+        json_array_append_new(list, json_null());
+    if (descriptions)
+        json_array_append_new(descriptions, json_string("the default"));
+    schema = json_pack("{s:o}", "enum", list);
+    if (descriptions)
+        json_object_set_new(schema, "enumDescriptions", descriptions);
+    return schema;
+}
+
 /* The form of one value, null included: it means "the default". */
 static json_t *value_schema(const struct mpl_field *field)
 {
@@ -74,10 +106,7 @@ static json_t *value_schema(const struct mpl_field *field)
         return json_pack("{s:[s,s]}", "type", "string", "null");
     case MPL_FIELD_WORD:
     case MPL_FIELD_NAME:
-        bounds = word_list(field->words);
-        if (bounds)
-            json_array_append_new(bounds, json_null());
-        return json_pack("{s:o}", "enum", bounds);
+        return word_schema(field->words);
     case MPL_FIELD_PATTERNS:
         return json_pack("{s:[s,s], s:{s:s}, s:i}", "type", "array", "null", "items", "type",
                          "string", "maxItems", MPL_MAX_FROZEN);

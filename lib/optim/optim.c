@@ -115,6 +115,26 @@ struct mpl_tensor *mpl_optim_new_state(struct mpl_tape *tape, const char *op,
     return mpl_optim_new_state_shaped(tape, op, (enum mpl_dtype)like->dtype, &like->shape);
 }
 
+bool mpl_optim_is_new(struct mpl_optim *optim, uint32_t i)
+{
+    const bool is_new = !optim->states[i].is_ready;
+
+    optim->states[i].is_ready = true;
+    return is_new;
+}
+
+void mpl_optim_init_zeros(struct mpl_tape *tape, struct mpl_optim *optim, int count)
+{
+    for (uint32_t i = 0; i < optim->count; i++) {
+        const struct mpl_tensor *leaf = mpl_optim_leaf(optim, i);
+
+        if (!leaf || !mpl_optim_is_new(optim, i))
+            continue;
+        for (int k = 0; k < count; k++)
+            optim->states[i].tensors[k] = mpl_optim_new_state(tape, "zeros_like.default", leaf);
+    }
+}
+
 struct mpl_tensor *mpl_optim_like(struct mpl_tape *tape, const char *op,
                                   const struct mpl_tensor *like)
 {

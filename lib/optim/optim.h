@@ -66,6 +66,12 @@ mpl_optim_rule mpl_rmsprop_step;
 mpl_optim_rule mpl_adagrad_step, mpl_adagrad_create;
 mpl_optim_rule mpl_adafactor_step;
 mpl_optim_rule mpl_muon_step;
+mpl_optim_rule mpl_nadam_step;
+mpl_optim_rule mpl_radam_step;
+mpl_optim_rule mpl_adamax_step;
+mpl_optim_rule mpl_adadelta_step;
+mpl_optim_rule mpl_asgd_step;
+mpl_optim_rule mpl_rprop_step;
 
 /** True when Muon takes the parameter: a matrix inside the blocks, no embedding and no head. */
 bool mpl_muon_takes(const struct mpl_parameter *parameter);
@@ -86,6 +92,12 @@ struct mpl_tensor *mpl_optim_new_state(struct mpl_tape *tape, const char *op,
 /** The same with another shape. */
 struct mpl_tensor *mpl_optim_new_state_shaped(struct mpl_tape *tape, const char *op,
                                               enum mpl_dtype dtype, const struct mpl_shape *shape);
+
+/** Makes the first count states of each parameter that has a gradient and none yet: zeros_like. */
+void mpl_optim_init_zeros(struct mpl_tape *tape, struct mpl_optim *optim, int count);
+
+/** True once for each parameter: it has no state yet, and is said to have one from now on. */
+bool mpl_optim_is_new(struct mpl_optim *optim, uint32_t i);
 
 /** A floating temporary like the parameter. */
 struct mpl_tensor *mpl_optim_like(struct mpl_tape *tape, const char *op,

@@ -13,6 +13,7 @@
 #include "base/fail.h"
 #include "op/op.h"
 #include "parallel/fsdp2_group.h"
+#include "spec/optimizers.h"
 
 /* ---- forward ----------------------------------------------------------------------------------
  */
@@ -248,13 +249,13 @@ static enum memplan_status check(const struct mpl_network *network,
         return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/replicate",
                         "parallelism.replicate: found %lld, expected a divisor of the %lld ranks",
                         (long long)options->replicate, (long long)options->world_size);
-    if (optimizer == MPL_MUON || optimizer == MPL_ADAFACTOR)
+    if (!mpl_optimizer_is_local(optimizer))
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/name",
                         "training.optimizer.name: found %s with FSDP2, expected one that works on "
                         "each shard alone (%s)",
-                        optimizer == MPL_MUON ? "muon" : "adafactor",
-                        optimizer == MPL_MUON ? "what it gathers is not modelled"
-                                              : "PyTorch's own fails on sharded tensors");
+                        mpl_optimizer_word(optimizer),
+                        optimizer == MPL_ADAFACTOR ? "PyTorch's own fails on sharded tensors"
+                                                   : "what it gathers is not modelled");
     for (uint32_t i = 1; i < network->module_count; i++)
         if (is_group(&network->modules[i], options->wrap) && !network->modules[i].parameter_count)
             return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/wrap",

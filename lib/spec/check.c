@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "spec/config_class.h"
 #include "spec/fields.h"
+#include "spec/optimizers.h"
 #include "spec/text.h"
 
 static bool is_eagle3(const struct mpl_plan *plan)
@@ -28,8 +29,8 @@ void mpl_plan_derive(struct mpl_plan *plan)
         model->num_key_value_heads = model->num_attention_heads;
     if (!model->head_dim && model->num_attention_heads)
         model->head_dim = model->hidden_size / model->num_attention_heads;
-    if (optimizer->weight_decay < 0) /* the defaults of torch.optim */
-        optimizer->weight_decay = optimizer->name == MPL_ADAMW ? 0.01 : 0.0;
+    if (optimizer->weight_decay < 0)
+        optimizer->weight_decay = mpl_optimizer_weight_decay(optimizer->name);
     if (plan->parallelism.strategy == MPL_STRATEGY_NONE) {
         plan->parallelism.param_dtype = MPL_DTYPE_NONE;
         plan->parallelism.reduce_dtype = MPL_DTYPE_NONE;
@@ -60,80 +61,6 @@ static enum memplan_status check_model(const struct mpl_plan *plan, struct mempl
                         "model.draft_vocab_size: found %lld, expected at most the verifier's %lld",
                         (long long)m->draft_vocab_size, (long long)m->vocab_size);
     return MEMPLAN_OK;
-}
-
-/* Keys that only some constructors of torch.optim take. */
-enum {
-    TAKES_MOMENTUM = 1 << 0,
-    TAKES_NESTEROV = 1 << 1,
-    TAKES_AMSGRAD = 1 << 2,
-    TAKES_CENTERED = 1 << 3,
-    TAKES_FUSED = 1 << 4,
-    TAKES_FOREACH = 1 << 5,
-    TAKES_MAXIMIZE = 1 << 6,
-    TAKES_NS_STEPS = 1 << 7,
-};
-
-static const struct {
-    const char *name;
-    unsigned takes;
-} constructor_table[] = {
-    [MPL_ADAMW] = {"adamw", TAKES_AMSGRAD | TAKES_FUSED | TAKES_FOREACH | TAKES_MAXIMIZE},
-    [MPL_SGD] = {"sgd",
-                 TAKES_MOMENTUM | TAKES_NESTEROV | TAKES_FUSED | TAKES_FOREACH | TAKES_MAXIMIZE},
-    [MPL_ADAM] = {"adam", TAKES_AMSGRAD | TAKES_FUSED | TAKES_FOREACH | TAKES_MAXIMIZE},
-    [MPL_RMSPROP] = {"rmsprop", TAKES_MOMENTUM | TAKES_CENTERED | TAKES_FOREACH | TAKES_MAXIMIZE},
-    [MPL_ADAGRAD] = {"adagrad", TAKES_FUSED | TAKES_FOREACH | TAKES_MAXIMIZE},
-    [MPL_ADAFACTOR] = {"adafactor", TAKES_FOREACH | TAKES_MAXIMIZE},
-    [MPL_MUON] = {"muon", TAKES_MOMENTUM | TAKES_NESTEROV | TAKES_NS_STEPS},
-};
-
-/* A key that the constructor would refuse. */
-static enum memplan_status check_keys(const struct mpl_optimizer_spec *o, struct memplan_error *err)
-{
-    const struct {
-        const char *key;
-        unsigned takes;
-        bool is_given;
-    } key_table[] = {
-        {"momentum", TAKES_MOMENTUM, o->momentum > 0},
-        {"nesterov", TAKES_NESTEROV, o->nesterov == MPL_TRUE},
-        {"amsgrad", TAKES_AMSGRAD, o->amsgrad},
-        {"centered", TAKES_CENTERED, o->centered},
-        {"fused", TAKES_FUSED, o->fused != MPL_UNSET},
-        {"foreach", TAKES_FOREACH, o->foreach != MPL_UNSET},
-        {"maximize", TAKES_MAXIMIZE, o->maximize},
-        {"ns_steps", TAKES_NS_STEPS, o->ns_steps != 5},
-    };
-    char pointer[64];
-
-    for (size_t i = 0; i < sizeof(key_table) / sizeof(key_table[0]); i++)
-        if (key_table[i].is_given && !(constructor_table[o->name].takes & key_table[i].takes)) {
-            snprintf(pointer, sizeof(pointer), "/training/optimizer/%s", key_table[i].key);
-            return mpl_fail(err, MEMPLAN_ERR_VALUE, pointer, "training.optimizer.%s: %s takes none",
-                            key_table[i].key, constructor_table[o->name].name);
-        }
-    return MEMPLAN_OK;
-}
-
-static enum memplan_status check_optimizer(const struct mpl_plan *plan, struct memplan_error *err)
-{
-    const struct mpl_optimizer_spec *o = &plan->training.optimizer;
-
-    if (o->fused == MPL_TRUE && o->foreach == MPL_TRUE)
-        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/optimizer/fused",
-                        "training.optimizer: fused and foreach are both true, expected at most "
-                        "one");
-    if (o->name == MPL_SGD && o->nesterov == MPL_TRUE && !(o->momentum > 0))
-        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/optimizer/nesterov",
-                        "training.optimizer.nesterov: needs a momentum above 0");
-    if (plan->parallelism.strategy != MPL_STRATEGY_NONE &&
-        (o->name == MPL_ADAFACTOR || o->name == MPL_MUON))
-        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/name",
-                        "training.optimizer.name: %s over sharded weights gathers them, not "
-                        "modelled",
-                        constructor_table[o->name].name);
-    return check_keys(o, err);
 }
 
 static enum memplan_status check_parallelism(const struct mpl_plan *plan, struct memplan_error *err)
@@ -267,7 +194,7 @@ enum memplan_status mpl_plan_check(const struct mpl_plan *plan, struct memplan_e
     if (!status && config && config->check)
         status = config->check(plan, err);
     if (!status)
-        status = check_optimizer(plan, err);
+        status = mpl_optimizer_check(plan, err);
     if (!status)
         status = check_parallelism(plan, err);
     if (!status)

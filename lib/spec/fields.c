@@ -335,10 +335,11 @@ static const struct mpl_field field_table[] = {
     {.path = "training.optimizer.name",
      .type = MPL_FIELD_WORD,
      AT(training.optimizer.name),
-     WORDS(optimizer, "adamw, sgd, adam, rmsprop, adagrad, adafactor, muon"),
+     WORDS(optimizer, "adamw, sgd, adam, rmsprop, adagrad, adafactor, muon, nadam, radam, adamax, "
+                      "adadelta, asgd, rprop"),
      .fallback = "\"adamw\"",
      .flags = MPL_FIELD_TOLD,
-     .help = "Optimizer, of torch.optim."},
+     .help = "Optimizer."},
     {.path = "training.optimizer.fused",
      .type = MPL_FIELD_TRISTATE,
      AT(training.optimizer.fused),
@@ -362,8 +363,8 @@ static const struct mpl_field field_table[] = {
      AT(training.optimizer.weight_decay),
      RANGE(0, 1000000),
      .help =
-         "Weight decay; except with adamw, adafactor and muon it copies gradients. Absent: 0.01 "
-         "for adamw, 0 for the others."},
+         "Weight decay; where it is added to gradients (adam, sgd, rmsprop and others) it copies "
+         "them. Absent: the constructor's default."},
     {.path = "training.optimizer.amsgrad",
      .type = MPL_FIELD_BOOLEAN,
      AT(training.optimizer.amsgrad),
@@ -388,6 +389,12 @@ static const struct mpl_field field_table[] = {
      RANGE(0, 99),
      .fallback = "5",
      .help = "Rounds of the Newton-Schulz iteration of muon."},
+    {.path = "training.optimizer.decoupled_weight_decay",
+     .type = MPL_FIELD_BOOLEAN,
+     AT(training.optimizer.decoupled_weight_decay),
+     .range = "false, true",
+     .fallback = "false",
+     .help = "nadam and radam decay weights in place, and copy no gradient."},
     {.path = "training.optimizer.lr",
      .type = MPL_FIELD_NUMBER,
      NOWHERE,

@@ -47,6 +47,7 @@ struct mpl_word {
     int value;
     bool unsupported; /* exists, is not modelled */
     const char *hint; /* not accepted; what to write in its place */
+    const char *help; /* one line on what it is; NULL: none */
 };
 
 struct mpl_field {

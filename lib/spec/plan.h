@@ -22,6 +22,13 @@ enum mpl_optimizer_name {
     MPL_ADAGRAD,
     MPL_ADAFACTOR,
     MPL_MUON,
+    MPL_NADAM,
+    MPL_RADAM,
+    MPL_ADAMAX,
+    MPL_ADADELTA,
+    MPL_ASGD,
+    MPL_RPROP,
+    MPL_OPTIMIZER_COUNT,
 };
 enum mpl_strategy { MPL_STRATEGY_NONE = 0, MPL_STRATEGY_FSDP2 };
 enum mpl_wrap { MPL_WRAP_LAYER = 0, MPL_WRAP_LAYER_EMBEDDINGS, MPL_WRAP_ROOT };
@@ -94,6 +101,7 @@ struct mpl_optimizer_spec {
     enum mpl_tristate nesterov; /* null: PyTorch's default, on for muon, off for sgd */
     int64_t ns_steps;           /* muon: rounds of Newton-Schulz */
     bool amsgrad, centered, maximize;
+    bool decoupled_weight_decay; /* nadam, radam */
 };
 
 #define MPL_MAX_FROZEN 16

@@ -154,29 +154,6 @@ const struct mpl_word mpl_checkpointing_words[] = {YES("none", MPL_CHECKPOINTING
                                                    YES("full", MPL_CHECKPOINTING_FULL),
                                                    NOT("selective"), NOT("offload"), END};
 
-const struct mpl_word mpl_optimizer_words[] = {YES("adamw", MPL_ADAMW),
-                                               YES("sgd", MPL_SGD),
-                                               YES("adam", MPL_ADAM),
-                                               YES("rmsprop", MPL_RMSPROP),
-                                               YES("adagrad", MPL_ADAGRAD),
-                                               YES("adafactor", MPL_ADAFACTOR),
-                                               YES("muon", MPL_MUON),
-                                               NOT("adamax"),
-                                               NOT("nadam"),
-                                               NOT("radam"),
-                                               NOT("lion"),
-                                               NOT("lamb"),
-                                               NOT("lars"),
-                                               NOT("adamw_8bit"),
-                                               NOT("paged_adamw_8bit"),
-                                               NOT("adamw_bnb_8bit"),
-                                               NOT("paged_adamw_32bit"),
-                                               NOT("galore_adamw"),
-                                               NOT("schedule_free_adamw"),
-                                               HINT("adamw_torch", "adamw"),
-                                               HINT("adamw_torch_fused", "adamw"),
-                                               END};
-
 const struct mpl_word mpl_compile_words[] = {YES("inductor", MPL_COMPILE_INDUCTOR),
                                              YES("attention", MPL_COMPILE_ATTENTION),
                                              YES("none", MPL_COMPILE_NONE), END};

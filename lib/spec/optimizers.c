@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* TABLE: the names of optimizers, what each is, and the keys that its constructor takes. */
+#include "spec/optimizers.h"
+
+#include <stdio.h>
+
+#include "base/fail.h"
+#include "spec/words.h"
+
+/* Keys that only some constructors take. */
+enum {
+    TAKES_MOMENTUM = 1 << 0,
+    TAKES_NESTEROV = 1 << 1,
+    TAKES_AMSGRAD = 1 << 2,
+    TAKES_CENTERED = 1 << 3,
+    TAKES_FUSED = 1 << 4,
+    TAKES_FOREACH = 1 << 5,
+    TAKES_MAXIMIZE = 1 << 6,
+    TAKES_NS_STEPS = 1 << 7,
+    TAKES_DECOUPLED = 1 << 8,
+};
+
+#define TAKES_LISTS (TAKES_FOREACH | TAKES_MAXIMIZE)
+
+static const struct {
+    unsigned takes;
+    double weight_decay; /* the constructor's default */
+    bool gathers;        /* a step needs whole tensors */
+} constructor_table[] = {
+    [MPL_ADAMW] = {TAKES_AMSGRAD | TAKES_FUSED | TAKES_LISTS, .weight_decay = 0.01},
+    [MPL_SGD] = {TAKES_MOMENTUM | TAKES_NESTEROV | TAKES_FUSED | TAKES_LISTS},
+    [MPL_ADAM] = {TAKES_AMSGRAD | TAKES_FUSED | TAKES_LISTS},
+    [MPL_RMSPROP] = {TAKES_MOMENTUM | TAKES_CENTERED | TAKES_LISTS},
+    [MPL_ADAGRAD] = {TAKES_FUSED | TAKES_LISTS},
+    [MPL_ADAFACTOR] = {TAKES_LISTS, .gathers = true},
+    [MPL_MUON] = {TAKES_MOMENTUM | TAKES_NESTEROV | TAKES_NS_STEPS, .gathers = true},
+    [MPL_NADAM] = {TAKES_DECOUPLED | TAKES_LISTS},
+    [MPL_RADAM] = {TAKES_DECOUPLED | TAKES_LISTS},
+    [MPL_ADAMAX] = {TAKES_LISTS},
+    [MPL_ADADELTA] = {TAKES_LISTS},
+    [MPL_ASGD] = {TAKES_LISTS},
+    [MPL_RPROP] = {TAKES_LISTS},
+};
+
+#define YES(text, number, what)                                                                    \
+    {                                                                                              \
+        .word = (text), .value = (number), .help = (what)                                          \
+    }
+#define NOT(text)                                                                                  \
+    {                                                                                              \
+        .word = (text), .unsupported = true                                                        \
+    }
+#define HINT(text, other)                                                                          \
+    {                                                                                              \
+        .word = (text), .hint = (other)                                                            \
+    }
+
+const struct mpl_word mpl_optimizer_words[] = {
+    YES("adamw", MPL_ADAMW, "AdamW (torch.optim): two moments"),
+    YES("sgd", MPL_SGD, "SGD (torch.optim): no state, with momentum one buffer"),
+    YES("adam", MPL_ADAM, "Adam (torch.optim): two moments"),
+    YES("rmsprop", MPL_RMSPROP, "RMSprop (torch.optim): one to three averages"),
+    YES("adagrad", MPL_ADAGRAD, "Adagrad (torch.optim): one sum, made by the constructor"),
+    YES("adafactor", MPL_ADAFACTOR, "Adafactor (torch.optim): a row and a column of a matrix"),
+    YES("muon", MPL_MUON, "Muon (torch.optim): one buffer for each matrix, AdamW for the rest"),
+    YES("nadam", MPL_NADAM, "NAdam (torch.optim): two moments"),
+    YES("radam", MPL_RADAM, "RAdam (torch.optim): two moments"),
+    YES("adamax", MPL_ADAMAX, "Adamax (torch.optim): a moment and an infinity norm"),
+    YES("adadelta", MPL_ADADELTA, "Adadelta (torch.optim): two averages"),
+    YES("asgd", MPL_ASGD, "ASGD (torch.optim): one average and three scalars"),
+    YES("rprop", MPL_RPROP, "Rprop (torch.optim): the last gradient and a step size"),
+    NOT("lars"),
+    NOT("schedule_free_adamw"),
+    HINT("adamw_torch", "adamw"),
+    HINT("adamw_torch_fused", "adamw, with fused: true"),
+    {.word = NULL},
+};
+
+const char *mpl_optimizer_word(enum mpl_optimizer_name name)
+{
+    const struct mpl_word *word = mpl_optimizer_words;
+
+    while (word->unsupported || word->hint || word->value != (int)name)
+        word++;
+    return word->word;
+}
+
+double mpl_optimizer_weight_decay(enum mpl_optimizer_name name)
+{
+    return constructor_table[name].weight_decay;
+}
+
+bool mpl_optimizer_is_local(enum mpl_optimizer_name name)
+{
+    return !constructor_table[name].gathers;
+}
+
+/* A key that the constructor would refuse. */
+static enum memplan_status check_keys(const struct mpl_optimizer_spec *o, struct memplan_error *err)
+{
+    const struct {
+        const char *key;
+        unsigned takes;
+        bool is_given;
+    } key_table[] = {
+        {"momentum", TAKES_MOMENTUM, o->momentum > 0},
+        {"nesterov", TAKES_NESTEROV, o->nesterov == MPL_TRUE},
+        {"amsgrad", TAKES_AMSGRAD, o->amsgrad},
+        {"centered", TAKES_CENTERED, o->centered},
+        {"fused", TAKES_FUSED, o->fused != MPL_UNSET},
+        {"foreach", TAKES_FOREACH, o->foreach != MPL_UNSET},
+        {"maximize", TAKES_MAXIMIZE, o->maximize},
+        {"ns_steps", TAKES_NS_STEPS, o->ns_steps != 5},
+        {"decoupled_weight_decay", TAKES_DECOUPLED, o->decoupled_weight_decay},
+    };
+    char pointer[64];
+
+    for (size_t i = 0; i < sizeof(key_table) / sizeof(key_table[0]); i++)
+        if (key_table[i].is_given && !(constructor_table[o->name].takes & key_table[i].takes)) {
+            snprintf(pointer, sizeof(pointer), "/training/optimizer/%s", key_table[i].key);
+            return mpl_fail(err, MEMPLAN_ERR_VALUE, pointer, "training.optimizer.%s: %s takes none",
+                            key_table[i].key, mpl_optimizer_word(o->name));
+        }
+    return MEMPLAN_OK;
+}
+
+enum memplan_status mpl_optimizer_check(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_optimizer_spec *o = &plan->training.optimizer;
+
+    if (o->fused == MPL_TRUE && o->foreach == MPL_TRUE)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/optimizer/fused",
+                        "training.optimizer: fused and foreach are both true, expected at most "
+                        "one");
+    if (o->name == MPL_SGD && o->nesterov == MPL_TRUE && !(o->momentum > 0))
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/optimizer/nesterov",
+                        "training.optimizer.nesterov: needs a momentum above 0");
+    if (plan->parallelism.strategy != MPL_STRATEGY_NONE && !mpl_optimizer_is_local(o->name))
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/name",
+                        "training.optimizer.name: %s over sharded weights gathers them, not "
+                        "modelled",
+                        mpl_optimizer_word(o->name));
+    return check_keys(o, err);
+}
