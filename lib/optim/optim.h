@@ -6,7 +6,7 @@
 
 #include "step/network.h"
 
-#define MPL_MAX_STATES 4
+#define MPL_MAX_STATES 6
 
 /** States of one parameter; NULL until they are made. */
 struct mpl_optim_state {
@@ -27,6 +27,8 @@ struct mpl_optim_row {
     enum mpl_optim_default by_default;
     mpl_optim_rule *step;
     mpl_optim_rule *create; /* the constructor; NULL: it makes no state */
+    uint8_t states, bits;   /* where one rule serves several: states of a parameter, their width */
+    bool is_paged;          /* states of large parameters lie in unified memory */
 };
 
 struct mpl_optim {
@@ -72,6 +74,9 @@ mpl_optim_rule mpl_adamax_step;
 mpl_optim_rule mpl_adadelta_step;
 mpl_optim_rule mpl_asgd_step;
 mpl_optim_rule mpl_rprop_step;
+mpl_optim_rule mpl_adafactor_hf_step;
+mpl_optim_rule mpl_lion_step;
+mpl_optim_rule mpl_bitsandbytes_step;
 
 /** True when Muon takes the parameter: a matrix inside the blocks, no embedding and no head. */
 bool mpl_muon_takes(const struct mpl_parameter *parameter);

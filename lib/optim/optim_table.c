@@ -2,20 +2,38 @@
 /* TABLE: the optimizers, one row each. */
 #include "optim/optim.h"
 
+#define BITSANDBYTES(named, count, width, paged)                                                   \
+    {                                                                                              \
+        .name = (named), .by_default = MPL_OPTIM_LOOP, .step = mpl_bitsandbytes_step,              \
+        .states = (count), .bits = (width), .is_paged = (paged)                                    \
+    }
+
 static const struct mpl_optim_row optim_table[] = {
-    {MPL_ADAMW, MPL_OPTIM_FOREACH, mpl_adam_step, NULL},
-    {MPL_SGD, MPL_OPTIM_FOREACH, mpl_sgd_step, NULL},
-    {MPL_ADAM, MPL_OPTIM_FOREACH, mpl_adam_step, NULL},
-    {MPL_RMSPROP, MPL_OPTIM_FOREACH, mpl_rmsprop_step, NULL},
-    {MPL_ADAGRAD, MPL_OPTIM_FOREACH, mpl_adagrad_step, mpl_adagrad_create},
-    {MPL_ADAFACTOR, MPL_OPTIM_LOOP, mpl_adafactor_step, NULL},
-    {MPL_MUON, MPL_OPTIM_LOOP, mpl_muon_step, NULL},
-    {MPL_NADAM, MPL_OPTIM_FOREACH, mpl_nadam_step, NULL},
-    {MPL_RADAM, MPL_OPTIM_FOREACH, mpl_radam_step, NULL},
-    {MPL_ADAMAX, MPL_OPTIM_FOREACH, mpl_adamax_step, NULL},
-    {MPL_ADADELTA, MPL_OPTIM_FOREACH, mpl_adadelta_step, NULL},
-    {MPL_ASGD, MPL_OPTIM_FOREACH, mpl_asgd_step, NULL},
-    {MPL_RPROP, MPL_OPTIM_FOREACH, mpl_rprop_step, NULL},
+    {.name = MPL_ADAMW, .by_default = MPL_OPTIM_FOREACH, .step = mpl_adam_step},
+    {.name = MPL_SGD, .by_default = MPL_OPTIM_FOREACH, .step = mpl_sgd_step},
+    {.name = MPL_ADAM, .by_default = MPL_OPTIM_FOREACH, .step = mpl_adam_step},
+    {.name = MPL_RMSPROP, .by_default = MPL_OPTIM_FOREACH, .step = mpl_rmsprop_step},
+    {.name = MPL_ADAGRAD,
+     .by_default = MPL_OPTIM_FOREACH,
+     .step = mpl_adagrad_step,
+     .create = mpl_adagrad_create},
+    {.name = MPL_ADAFACTOR, .by_default = MPL_OPTIM_LOOP, .step = mpl_adafactor_step},
+    {.name = MPL_MUON, .by_default = MPL_OPTIM_LOOP, .step = mpl_muon_step},
+    {.name = MPL_NADAM, .by_default = MPL_OPTIM_FOREACH, .step = mpl_nadam_step},
+    {.name = MPL_RADAM, .by_default = MPL_OPTIM_FOREACH, .step = mpl_radam_step},
+    {.name = MPL_ADAMAX, .by_default = MPL_OPTIM_FOREACH, .step = mpl_adamax_step},
+    {.name = MPL_ADADELTA, .by_default = MPL_OPTIM_FOREACH, .step = mpl_adadelta_step},
+    {.name = MPL_ASGD, .by_default = MPL_OPTIM_FOREACH, .step = mpl_asgd_step},
+    {.name = MPL_RPROP, .by_default = MPL_OPTIM_FOREACH, .step = mpl_rprop_step},
+    {.name = MPL_ADAFACTOR_HF, .by_default = MPL_OPTIM_LOOP, .step = mpl_adafactor_hf_step},
+    {.name = MPL_LION, .by_default = MPL_OPTIM_LOOP, .step = mpl_lion_step},
+    BITSANDBYTES(MPL_ADAMW_8BIT, 2, 8, false),
+    BITSANDBYTES(MPL_PAGED_ADAMW, 2, 32, true),
+    BITSANDBYTES(MPL_PAGED_ADAMW_8BIT, 2, 8, true),
+    BITSANDBYTES(MPL_LION_32BIT, 1, 32, false),
+    BITSANDBYTES(MPL_LION_8BIT, 1, 8, false),
+    BITSANDBYTES(MPL_PAGED_LION, 1, 32, true),
+    BITSANDBYTES(MPL_PAGED_LION_8BIT, 1, 8, true),
 };
 
 const struct mpl_optim_row *mpl_optim_find(enum mpl_optimizer_name name)

@@ -336,7 +336,9 @@ static const struct mpl_field field_table[] = {
      .type = MPL_FIELD_WORD,
      AT(training.optimizer.name),
      WORDS(optimizer, "adamw, sgd, adam, rmsprop, adagrad, adafactor, muon, nadam, radam, adamax, "
-                      "adadelta, asgd, rprop"),
+                      "adadelta, asgd, rprop, adafactor_hf, lion, adamw_8bit, adamw_bnb_8bit, "
+                      "paged_adamw, paged_adamw_32bit, paged_adamw_8bit, lion_32bit, lion_8bit, "
+                      "paged_lion, paged_lion_32bit, paged_lion_8bit"),
      .fallback = "\"adamw\"",
      .flags = MPL_FIELD_TOLD,
      .help = "Optimizer."},

@@ -93,7 +93,7 @@ const char *mpl_field_type_name(const struct mpl_field *field);
 /** The word in a list, or NULL. */
 const struct mpl_word *mpl_word_find(const struct mpl_word *words, const char *word);
 
-/** Accepted words, separated by ", ", into text of size bytes. */
+/** Accepted words, separated by ", ", into text of size bytes; "..." where they are too many. */
 void mpl_word_list(const struct mpl_word *words, char *text, size_t size);
 
 /** The family of a model_type that the table accepts. */

@@ -207,12 +207,17 @@ const struct mpl_word *mpl_word_find(const struct mpl_word *words, const char *w
 
 void mpl_word_list(const struct mpl_word *words, char *text, size_t size)
 {
+    static const char more[] = ", ...";
     size_t used = 0;
 
     text[0] = '\0';
-    for (; words->word && used < size; words++) {
+    for (; words->word; words++) {
         if (words->unsupported || words->hint)
             continue;
+        if (used + strlen(words->word) + 2 + sizeof(more) > size) {
+            snprintf(text + used, size - used, "%s", more);
+            return;
+        }
         used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", words->word);
     }
 }

@@ -46,6 +46,7 @@ static struct {
     {.name = "optim-trace.jsonl", .has_copies = true},
     {.name = "fsdp2-trace.jsonl", .has_copies = true},
     {.name = "llama-card.jsonl", .is_card = true},
+    {.name = "optim-card.jsonl", .is_card = true},
     {.name = "fsdp2-card.jsonl", .is_card = true, .has_copies = true},
 };
 

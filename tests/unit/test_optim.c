@@ -102,6 +102,18 @@ static const struct {
     /* signs of all, a gradient, a mask of a quarter of it, a zero */
     {{.name = MPL_RPROP}, .states = 2 * ALL, .peak = ALL + W + W / 4 + 512},
     {{.name = MPL_RPROP, .foreach = MPL_FALSE}, .states = 2 * ALL, .peak = 3 * W},
+    /* W: row 128, column 64, norm; vectors whole; the update of E lives until square and sum of W
+       are there */
+    {{.name = MPL_ADAFACTOR_HF}, .states = 512 * (3 + 3 + 2), .peak = 2 * W + E},
+    {{.name = MPL_LION}, .states = ALL, .peak = 2 * W},
+    {{.name = MPL_LION, .foreach = MPL_TRUE}, .states = ALL, .peak = ALL},
+    /* 8192 elements in 8 bits with 32 scales; 2048 and 64 elements in float32; two tables */
+    {{.name = MPL_ADAMW_8BIT}, .states = 2 * (8192 + 512 + E + N + 1024), .peak = 0},
+    {{.name = MPL_ADAMW_8BIT}, BF16, .states = 2 * (8192 + 512 + E + N + 1024), .peak = 0},
+    {{.name = MPL_PAGED_ADAMW_8BIT}, .states = 2 * (8192 + 512 + E + N + 1024), .peak = 0},
+    {{.name = MPL_LION_8BIT}, .states = 8192 + 512 + E + N + 1024, .peak = 0},
+    {{.name = MPL_LION_32BIT}, BF16, .states = ALL, .peak = 0},
+    {{.name = MPL_PAGED_LION}, BF16, .states = ALL, .peak = 0},
     /* no round: mix, its copy, two scalars */
     {{.name = MPL_MUON}, .states = W + 2 * (E + N), .peak = W + W / 2 + 1024},
     /* bfloat16: the mix is the first factor, and stays while two more live */

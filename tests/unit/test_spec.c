@@ -565,7 +565,7 @@ START_TEST(table_is_consistent)
 {
     for (size_t i = 0; i < mpl_field_count(); i++) {
         const struct mpl_field *field = mpl_field_at(i);
-        char list[256];
+        char list[1024];
 
         ck_assert_msg(mpl_field_find(field->path) == field, "%s stands twice", field->path);
         ck_assert_msg(field->help && field->help[strlen(field->help) - 1] == '.', "%s: help",
