@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* `memplan list`: the presets, fields and optimizers that are known. */
+/* `memplan list`: the presets, and the words and fields that are known. */
 #include <dirent.h>
 #include <jansson.h>
+#include <memplan.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "text.h"
 
 #define ENDING ".json"
+#define WORDS  "models, families, optimizers, attention, losses or fields"
 
 static int keep_json(const struct dirent *entry)
 {
@@ -72,64 +74,54 @@ static int print_presets(void)
         count += print_folder(folder);
     if (!count)
         message_print("no presets found; set MEMPLAN_MODELS to their folder");
-    return 0;
+    return count;
 }
 
-/* ---- optimizers -------------------------------------------------------------------------------
- */
-
-/* The schema of a field: a value, or alternatives of which the first is the value. */
-static const json_t *schema_of_value(const json_t *schema, const char *const *path)
+static void print_entries(enum memplan_list list)
 {
-    for (; *path; path++)
-        schema = json_object_get(json_object_get(schema, "properties"), *path);
-    return json_object_get(schema, "anyOf") ? json_array_get(json_object_get(schema, "anyOf"), 0)
-                                            : schema;
-}
-
-static int print_optimizers(void)
-{
-    static const char *const path[] = {"training", "optimizer", "name", NULL};
     static const char *const names[] = {"", "", NULL};
-    struct memplan_error err = {0};
-    const json_t *words, *helps;
+    struct memplan_entry entry;
     struct table table;
-    char *text = NULL;
-    json_t *schema;
 
-    if (memplan_plan_schema(&text, &err))
-        return message_error(&err, "schema");
-    schema = json_loads(text, 0, NULL);
-    memplan_free(text);
-    words = json_object_get(schema_of_value(schema, path), "enum");
-    helps = json_object_get(schema_of_value(schema, path), "enumDescriptions");
     table_begin(&table, names);
-    for (size_t i = 0; i < json_array_size(words); i++) {
-        struct libscols_line *row;
+    for (size_t i = 0; memplan_list_entry(list, i, &entry); i++) {
+        struct libscols_line *row = table_row(&table);
 
-        if (json_is_null(json_array_get(words, i)))
-            continue;
-        row = table_row(&table);
-        table_cell(&table, row, 0, "%s", json_string_value(json_array_get(words, i)));
-        table_cell(&table, row, 1, "%s", json_string_value(json_array_get(helps, i)));
+        table_cell(&table, row, 0, "%s", entry.name);
+        table_cell(&table, row, 1, "%s", entry.help ? entry.help : "");
     }
     if (!table_end(&table, stdout))
         message_print("out of memory");
-    json_decref(schema);
-    return 0;
 }
+
+/* What `list` takes, beside fields. */
+static const struct {
+    const char *word;
+    bool has_presets;
+    enum memplan_list list;
+} list_table[] = {
+    {"models", true, MEMPLAN_LIST_FAMILIES},        {"families", false, MEMPLAN_LIST_FAMILIES},
+    {"optimizers", false, MEMPLAN_LIST_OPTIMIZERS}, {"attention", false, MEMPLAN_LIST_ATTENTION},
+    {"losses", false, MEMPLAN_LIST_LOSSES},
+};
 
 int cmd_list(const struct settings *settings)
 {
     const char *what = settings->word_count ? settings->words[0] : "models";
 
     if (settings->word_count > 1)
-        return message_invalid("list: expected one word: models, fields or optimizers");
-    if (strcmp(what, "models") == 0)
-        return print_presets();
+        return message_invalid("list: expected one word: " WORDS);
     if (strcmp(what, "fields") == 0)
         return fields_print(false);
-    if (strcmp(what, "optimizers") == 0)
-        return print_optimizers();
-    return message_invalid("list %s: expected models, fields or optimizers", what);
+    for (size_t i = 0; i < sizeof(list_table) / sizeof(*list_table); i++) {
+        if (strcmp(what, list_table[i].word) != 0)
+            continue;
+        if (list_table[i].has_presets && print_presets() > 0)
+            printf("\n");
+        if (list_table[i].has_presets)
+            printf("families, as model_type in a config.json\n");
+        print_entries(list_table[i].list);
+        return 0;
+    }
+    return message_invalid("list %s: expected " WORDS, what);
 }

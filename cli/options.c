@@ -16,6 +16,8 @@
 const struct option_row options_plan[] = {
     {"model", "PLAN", "plan or config.json to read, \"-\" for standard input, or a preset's name",
      OPTION_TEXT, AT(model), NULL},
+    {"assume", "FAMILY", "read a model whose model_type is not known as one of this family",
+     OPTION_NAME, 0, "model.assume"},
     {"seq", "N", "sequence length, tokens", OPTION_FIELD, 0, "training.sequence_length"},
     {"batch", "N", "micro batch of one rank, sequences", OPTION_FIELD, 0,
      "training.micro_batch_size"},

@@ -183,6 +183,24 @@ struct memplan_field {
 /** The i-th field of a plan; returns 0 past the last one. */
 MEMPLAN_API int memplan_plan_field(size_t i, struct memplan_field *field_out);
 
+/** Reference lists. Values are stable; new ones are added at the end. */
+enum memplan_list {
+    MEMPLAN_LIST_FAMILIES = 0, /**< values of model.model_type */
+    MEMPLAN_LIST_OPTIMIZERS,   /**< of training.optimizer.name */
+    MEMPLAN_LIST_ATTENTION,    /**< of training.attention */
+    MEMPLAN_LIST_LOSSES,       /**< of training.loss */
+};
+
+/** One word that is modelled. All text is static. */
+struct memplan_entry {
+    const char *name;
+    const char *help; /**< one line, no full stop */
+};
+
+/** The i-th entry of a list; returns 0 past the last one, and for a list that does not exist. */
+MEMPLAN_API int memplan_list_entry(enum memplan_list list, size_t i,
+                                   struct memplan_entry *entry_out);
+
 /** The JSON schema of a plan. *json_out is new: free with memplan_free. */
 MEMPLAN_API enum memplan_status memplan_plan_schema(char **json_out, struct memplan_error *err);
 

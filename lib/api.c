@@ -78,6 +78,11 @@ int memplan_plan_field(size_t i, struct memplan_field *field_out)
     return field_out && mpl_spec_field(i, field_out);
 }
 
+int memplan_list_entry(enum memplan_list list, size_t i, struct memplan_entry *entry_out)
+{
+    return entry_out && mpl_spec_entry(list, i, entry_out);
+}
+
 enum memplan_status memplan_plan_schema(char **json_out, struct memplan_error *err)
 {
     mpl_fail_clear(err);

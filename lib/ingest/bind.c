@@ -130,6 +130,28 @@ static const json_t *find_family_name(const struct binding *b, const struct mpl_
     return find_value(b, path);
 }
 
+/* The model_type to go on with: the plan's, or the family that it is to be read as. */
+static const json_t *assume_family(struct binding *b, const struct mpl_field *field,
+                                   const json_t *json)
+{
+    const json_t *family = find_value(b, "model.assume");
+    const char *found = json ? json_string_value(json) : "(none)";
+    const char *assumed = json_string_value(family);
+
+    if (!assumed || !found)
+        return json;
+    if (mpl_config_class_find(found)) {
+        mpl_note_add(b->notes, MPL_NOTE_IGNORED, "model.assume",
+                     "model.assume has no effect: model_type %s is known", found);
+        return json;
+    }
+    mpl_note_add(
+        b->notes, MPL_NOTE_ASSUMED, field->path,
+        "model.model_type \"%.*s\" is read as %s; fields that %s does not have are ignored",
+        (int)mpl_json_cut(found, 48), found, assumed, assumed);
+    return family;
+}
+
 static enum memplan_status bind_field(struct binding *b, const struct mpl_field *field,
                                       struct memplan_error *err)
 {
@@ -141,6 +163,8 @@ static enum memplan_status bind_field(struct binding *b, const struct mpl_field 
 
     if (!json && (value.json = json = find_family_name(b, key, name, sizeof(name))))
         path = name;
+    if (field->type == MPL_FIELD_MODEL_TYPE && field->offset != MPL_FIELD_NOWHERE)
+        value.json = json = assume_family(b, field, json);
     value.pointer = mpl_json_pointer(path, pointer, sizeof(pointer));
     if (!json && key && key->fallback)
         return bind_class_default(b, field, key, pointer, err);

@@ -6,6 +6,7 @@
 #include "ingest/document.h"
 #include "ingest/json.h"
 #include "spec/config_class.h"
+#include "spec/words.h"
 
 bool mpl_spec_field(size_t i, struct memplan_field *field_out)
 {
@@ -20,6 +21,40 @@ bool mpl_spec_field(size_t i, struct memplan_field *field_out)
     field_out->fallback = field->fallback ? field->fallback : "null";
     field_out->help = field->help;
     return true;
+}
+
+/* The words that the lists are made of, beside the families. */
+static const struct mpl_word *words_of(enum memplan_list list)
+{
+    switch (list) {
+    case MEMPLAN_LIST_OPTIMIZERS:
+        return mpl_optimizer_words;
+    case MEMPLAN_LIST_ATTENTION:
+        return mpl_attention_words;
+    case MEMPLAN_LIST_LOSSES:
+        return mpl_loss_words;
+    case MEMPLAN_LIST_FAMILIES:
+        break;
+    }
+    return NULL;
+}
+
+bool mpl_spec_entry(enum memplan_list list, size_t i, struct memplan_entry *entry_out)
+{
+    const struct mpl_config_class *config;
+
+    if (list == MEMPLAN_LIST_FAMILIES) {
+        config = mpl_config_class_at(i);
+        if (config)
+            *entry_out = (struct memplan_entry){config->model_type, config->help};
+        return config != NULL;
+    }
+    for (const struct mpl_word *word = words_of(list); word && word->word; word++)
+        if (!word->unsupported && !word->hint && i-- == 0) {
+            *entry_out = (struct memplan_entry){word->word, word->help};
+            return true;
+        }
+    return false;
 }
 
 /* The words that a field accepts, as a list. */
@@ -111,7 +146,10 @@ static json_t *value_schema(const struct mpl_field *field)
         return json_pack("{s:[s,s], s:{s:s}, s:i}", "type", "array", "null", "items", "type",
                          "string", "maxItems", MPL_MAX_FROZEN);
     case MPL_FIELD_MODEL_TYPE:
-        return json_pack("{s:o}", "enum", model_types());
+        /* Another text is accepted beside model.assume: editors offer the list, and take it. */
+        return field->offset == MPL_FIELD_NOWHERE ? json_pack("{s:o}", "enum", model_types())
+                                                  : json_pack("{s:[{s:o}, {s:s}]}", "anyOf", "enum",
+                                                              model_types(), "type", "string");
     case MPL_FIELD_LAYER_WORDS:
         return json_pack("{s:[s,s], s:{s:o}, s:i}", "type", "array", "null", "items", "enum",
                          word_list(field->words), "maxItems", MPL_MAX_LAYERS);

@@ -195,6 +195,13 @@ static enum memplan_status replace_document(struct mpl_spec *spec, json_t *docum
     return MEMPLAN_OK;
 }
 
+/* True for a model_type that is to be read as another one: any text is accepted. */
+static bool is_replaced(const json_t *document, const struct mpl_field *field)
+{
+    return field->type == MPL_FIELD_MODEL_TYPE && field->offset != MPL_FIELD_NOWHERE &&
+           json_is_string(mpl_json_get(document, "model.assume"));
+}
+
 static enum memplan_status assign(struct mpl_spec *spec, const struct mpl_field *field,
                                   const char *path, json_t *value, struct memplan_error *err)
 {
@@ -202,9 +209,9 @@ static enum memplan_status assign(struct mpl_spec *spec, const struct mpl_field 
     char found[128];
     json_t *document;
 
-    if (field)
+    if (field && !is_replaced(spec->document, field))
         status = mpl_spec_check_value(field, value, err);
-    else if (!json_is_object(value) && !json_is_null(value))
+    else if (!field && !json_is_object(value) && !json_is_null(value))
         status = mpl_fail(err, MEMPLAN_ERR_VALUE, NULL, "%s: found %s, expected an object", path,
                           mpl_json_describe(value, found, sizeof(found)));
     if (status)
@@ -251,7 +258,7 @@ enum memplan_status mpl_spec_check(const struct mpl_spec *spec, struct memplan_e
         const struct mpl_field *field = mpl_field_at(i);
         const json_t *json = mpl_json_get(spec->document, field->path);
 
-        if (json && !(field->flags & MPL_FIELD_READING))
+        if (json && !(field->flags & MPL_FIELD_READING) && !is_replaced(spec->document, field))
             status = mpl_spec_check_value(field, json, err);
     }
     for (size_t i = 0; i < spec->combination_count && !status; i++)

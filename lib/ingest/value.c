@@ -154,6 +154,8 @@ enum memplan_status mpl_value_word(const struct mpl_value *value, const struct m
 static enum memplan_status read_model_type(const struct mpl_value *value, struct memplan_error *err)
 {
     const char *text = json_string_value(value->json), *near;
+    const bool is_assumed = value->field->offset == MPL_FIELD_NOWHERE; /* model.assume */
+    const char *way = is_assumed ? "" : " (model.assume, --assume: read it as one of these)";
     char found[128], list[448];
 
     if (text && mpl_config_class_find(text))
@@ -161,15 +163,16 @@ static enum memplan_status read_model_type(const struct mpl_value *value, struct
     mpl_config_class_list(list, sizeof(list));
     if (text && mpl_word_find(value->field->words, text))
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, value->pointer,
-                        "%s: \"%s\" is not modelled; modelled: %s", value->field->path, text, list);
+                        "%s: \"%s\" is not modelled; modelled%s: %s", value->field->path, text, way,
+                        list);
     mpl_json_describe(value->json, found, sizeof(found));
     near = text ? mpl_suggest_model_type(text) : NULL;
     if (near)
         return mpl_fail(err, MEMPLAN_ERR_VALUE, value->pointer,
-                        "%s: found %s, did you mean \"%s\"? Expected one of: %s",
-                        value->field->path, found, near, list);
-    return mpl_fail(err, MEMPLAN_ERR_VALUE, value->pointer, "%s: found %s, expected one of: %s",
-                    value->field->path, found, list);
+                        "%s: found %s, did you mean \"%s\"? Expected one of%s: %s",
+                        value->field->path, found, near, way, list);
+    return mpl_fail(err, MEMPLAN_ERR_VALUE, value->pointer, "%s: found %s, expected one of%s: %s",
+                    value->field->path, found, way, list);
 }
 
 static enum memplan_status read_version(const struct mpl_value *value, struct mpl_version *out,

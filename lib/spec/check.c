@@ -101,6 +101,9 @@ static enum memplan_status check_causal(const struct mpl_plan *plan, struct memp
         {t->attention == MPL_ATTENTION_FLEX, "/training/attention",
          "training.attention: flex_attention is modelled for eagle3 only; for the other families: "
          "sdpa, eager"},
+        {t->loss == MPL_LOSS_KL_DIV, "/training/loss",
+         "training.loss: kl_div is modelled for eagle3 only; for the other families: "
+         "cross_entropy"},
         {t->compile != MPL_COMPILE_NONE, "/training/compile",
          "training.compile: torch.compile is modelled for eagle3 only"},
         {strcmp(plan->framework_name, "loop") != 0, "/framework/name",
@@ -122,6 +125,8 @@ static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct
     const struct gap gaps[] = {
         {t->attention != MPL_ATTENTION_FLEX, "/training/attention",
          "training.attention: the drafter has flex_attention only"},
+        {t->loss == MPL_LOSS_CROSS_ENTROPY, "/training/loss",
+         "training.loss: the drafter's loss is kl_div"},
         {t->autocast != MPL_DTYPE_NONE, "/training/autocast",
          "training.autocast: not modelled for eagle3"},
         {t->activation_checkpointing != MPL_CHECKPOINTING_NONE,

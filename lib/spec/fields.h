@@ -47,7 +47,7 @@ struct mpl_word {
     int value;
     bool unsupported; /* exists, is not modelled */
     const char *hint; /* not accepted; what to write in its place */
-    const char *help; /* one line on what it is; NULL: none */
+    const char *help; /* one line for people, of words that memplan_list_entry lists */
 };
 
 struct mpl_field {

@@ -13,6 +13,7 @@
 #include "table/dtype.h"
 
 enum mpl_attention { MPL_ATTENTION_SDPA = 0, MPL_ATTENTION_EAGER, MPL_ATTENTION_FLEX };
+enum mpl_loss { MPL_LOSS_OF_MODEL = 0, MPL_LOSS_CROSS_ENTROPY, MPL_LOSS_KL_DIV };
 enum mpl_checkpointing { MPL_CHECKPOINTING_NONE = 0, MPL_CHECKPOINTING_FULL };
 enum mpl_optimizer_name {
     MPL_ADAMW = 0,
@@ -119,6 +120,7 @@ struct mpl_training {
     int64_t sequence_length, micro_batch_size, gradient_accumulation_steps, steps;
     enum mpl_dtype parameter_dtype, autocast; /* autocast: MPL_DTYPE_NONE when null */
     enum mpl_attention attention;
+    enum mpl_loss loss; /* MPL_LOSS_OF_MODEL: not given */
     enum mpl_checkpointing activation_checkpointing;
     struct mpl_optimizer_spec optimizer;
     double gradient_clipping; /* 0: none */

@@ -22,6 +22,7 @@ enum mpl_note_kind {
     MPL_NOTE_DEFAULT = 0, /* the plan does not say; this is what is taken */
     MPL_NOTE_IGNORED,     /* the plan says it, and it has no effect */
     MPL_NOTE_UNTESTED,    /* outside of what predictions were compared with */
+    MPL_NOTE_ASSUMED,     /* read as something else, because the plan asks for it */
 };
 
 struct mpl_note {
@@ -93,6 +94,9 @@ enum memplan_status mpl_spec_bind_reading(const struct mpl_spec *spec, size_t co
 
 /** Row i of the field table in its public form; false past the last row. */
 bool mpl_spec_field(size_t i, struct memplan_field *field_out);
+
+/** Entry i of a reference list in its public form; false past the last one, or without a list. */
+bool mpl_spec_entry(enum memplan_list list, size_t i, struct memplan_entry *entry_out);
 
 /** The JSON schema of a plan. *json_out is malloc'ed. */
 enum memplan_status mpl_spec_schema(char **json_out, struct memplan_error *err);

@@ -9,6 +9,11 @@
     {                                                                                              \
         .word = (text), .value = (number)                                                          \
     }
+/* A word with a line for people. */
+#define SAY(text, number, line)                                                                    \
+    {                                                                                              \
+        .word = (text), .value = (number), .help = (line)                                          \
+    }
 #define NOT(text)                                                                                  \
     {                                                                                              \
         .word = (text), .unsupported = true                                                        \
@@ -140,19 +145,34 @@ const struct mpl_word mpl_half_dtype_words[] = {YES("bfloat16", MPL_BFLOAT16),
                                                 NOT("float8_e4m3fn"),
                                                 END};
 
-const struct mpl_word mpl_attention_words[] = {YES("sdpa", MPL_ATTENTION_SDPA),
-                                               YES("eager", MPL_ATTENTION_EAGER),
-                                               YES("flex_attention", MPL_ATTENTION_FLEX),
-                                               NOT("flash_attention_2"),
-                                               NOT("flash_attention_3"),
-                                               NOT("paged_attention"),
-                                               NOT("xformers"),
-                                               HINT("flex", "flex_attention"),
-                                               END};
+const struct mpl_word mpl_attention_words[] = {
+    SAY("sdpa", MPL_ATTENTION_SDPA,
+        "scaled_dot_product_attention, with the kernel that PyTorch chooses"),
+    SAY("eager", MPL_ATTENTION_EAGER,
+        "scores and weights as tensors of their own, quadratic in length"),
+    SAY("flex_attention", MPL_ATTENTION_FLEX,
+        "compiled flex_attention with a block mask, eagle3 only"),
+    NOT("flash_attention_2"),
+    NOT("flash_attention_3"),
+    NOT("paged_attention"),
+    NOT("xformers"),
+    HINT("flex", "flex_attention"),
+    END};
 
 const struct mpl_word mpl_checkpointing_words[] = {YES("none", MPL_CHECKPOINTING_NONE),
                                                    YES("full", MPL_CHECKPOINTING_FULL),
                                                    NOT("selective"), NOT("offload"), END};
+
+const struct mpl_word mpl_loss_words[] = {
+    SAY("cross_entropy", MPL_LOSS_CROSS_ENTROPY,
+        "the model's own loss in transformers: all logits, in float32"),
+    SAY("kl_div", MPL_LOSS_KL_DIV, "the drafter's logits against the verifier's, eagle3 only"),
+    NOT("chunked_cross_entropy"),
+    NOT("fused_linear_cross_entropy"),
+    NOT("cut_cross_entropy"),
+    NOT("loss_parallel"),
+    HINT("nll", "cross_entropy"),
+    END};
 
 const struct mpl_word mpl_compile_words[] = {YES("inductor", MPL_COMPILE_INDUCTOR),
                                              YES("attention", MPL_COMPILE_ATTENTION),

@@ -70,6 +70,11 @@ static const struct mpl_note_row note_table[MPL_NOTE_COUNT] = {
         {"N015", "version not compared",
          "Predictions were not compared with runs of this version; a release may allocate "
          "differently. The interval does not count that."},
+    [MPL_NOTE_FAMILY_ASSUMED] =
+        {"N016", "family assumed",
+         "The model's own family is not known or not modelled, and model.assume (--assume) names "
+         "another to read it as. The figures are those of a model of that family with these "
+         "sizes; how far the two differ is not known."},
 };
 
 const struct mpl_note_row *mpl_note_row(enum mpl_note_code note)

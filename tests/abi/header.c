@@ -17,10 +17,16 @@ _Static_assert(sizeof(struct memplan_error) == 792, "memplan_error changed its s
 _Static_assert(offsetof(struct memplan_summary, size) == 0, "size must come first");
 _Static_assert(offsetof(struct memplan_options, size) == 0, "size must come first");
 
+_Static_assert(sizeof(struct memplan_entry) == 2 * sizeof(char *), "entries changed their size");
+
 /* Exit codes of the command. */
 _Static_assert(MEMPLAN_FITS == 0 && MEMPLAN_DOES_NOT_FIT == 3 && MEMPLAN_INSIDE_MARGIN == 4 &&
                    MEMPLAN_CANNOT_TELL == 5,
                "verdicts are stable");
+
+_Static_assert(MEMPLAN_LIST_FAMILIES == 0 && MEMPLAN_LIST_OPTIMIZERS == 1 &&
+                   MEMPLAN_LIST_ATTENTION == 2 && MEMPLAN_LIST_LOSSES == 3,
+               "lists are stable");
 
 /* Statuses are never renumbered. */
 _Static_assert(MEMPLAN_OK == 0 && MEMPLAN_ERR_NOMEM == 1 && MEMPLAN_ERR_ARG == 2 &&

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "test.h"
@@ -456,6 +457,46 @@ START_TEST(fields_and_names)
 }
 END_TEST
 
+/* A list, the field that takes its words, and one word that it must hold. */
+static const struct {
+    enum memplan_list list;
+    const char *field, *word;
+} list_table[] = {
+    {MEMPLAN_LIST_FAMILIES, "model.model_type", "qwen3"},
+    {MEMPLAN_LIST_OPTIMIZERS, "training.optimizer.name", "adafactor"},
+    {MEMPLAN_LIST_ATTENTION, "training.attention", "eager"},
+    {MEMPLAN_LIST_LOSSES, "training.loss", "cross_entropy"},
+};
+
+START_TEST(lists_hold_words_that_are_accepted)
+{
+    struct memplan_plan *plan = load(PLAN);
+    struct memplan_entry entry;
+    bool has_word = false;
+
+    for (size_t i = 0; memplan_list_entry(list_table[_i].list, i, &entry); i++) {
+        char assignment[96];
+
+        snprintf(assignment, sizeof(assignment), "%s=%s", list_table[_i].field, entry.name);
+        ck_assert_msg(!memplan_plan_set(plan, assignment, &err), "%s", err.text);
+        ck_assert_msg(entry.help && entry.help[0] && !strchr(entry.help, '\n'), "%s", entry.name);
+        has_word = has_word || strcmp(entry.name, list_table[_i].word) == 0;
+    }
+    ck_assert(has_word);
+    memplan_plan_free(plan);
+}
+END_TEST
+
+START_TEST(no_list_past_the_last)
+{
+    struct memplan_entry entry;
+
+    ck_assert_int_eq(memplan_list_entry(MEMPLAN_LIST_OPTIMIZERS, SIZE_MAX, &entry), 0);
+    ck_assert_int_eq(memplan_list_entry((enum memplan_list)99, 0, &entry), 0);
+    ck_assert_int_eq(memplan_list_entry(MEMPLAN_LIST_FAMILIES, 0, NULL), 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("api");
@@ -476,5 +517,7 @@ int main(void)
     tcase_add_test(tcase, threads_give_the_same_answers);
     tcase_add_test(tcase, dumps_that_were_asked_for);
     tcase_add_test(tcase, fields_and_names);
+    tcase_add_loop_test(tcase, lists_hold_words_that_are_accepted, 0, ROWS(list_table));
+    tcase_add_test(tcase, no_list_past_the_last);
     return test_run("api", tcase);
 }

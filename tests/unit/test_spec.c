@@ -188,6 +188,15 @@ static const struct {
     {"model.rope_scaling={\"rope_type\": \"llama3\", \"factor\": 8.0}", MEMPLAN_OK, NULL, NULL},
     {"model.model_type=mamba", MEMPLAN_ERR_UNSUPPORTED, "/model/model_type", "llama, "},
     {"model.model_type=lama", MEMPLAN_ERR_VALUE, "/model/model_type", "did you mean \"llama\"?"},
+    {"model.model_type=lama", MEMPLAN_ERR_VALUE, "/model/model_type", "--assume"},
+    {"model.model_type=mamba", MEMPLAN_ERR_UNSUPPORTED, "/model/model_type", "--assume"},
+    {"model.assume=lama", MEMPLAN_ERR_VALUE, "/model/assume", "did you mean \"llama\"?"},
+    {"model.assume=mamba", MEMPLAN_ERR_UNSUPPORTED, "/model/assume", "modelled: llama, "},
+    {"model.assume=7", MEMPLAN_ERR_VALUE, "/model/assume", "the number 7"},
+    {"model.assume=null", MEMPLAN_OK, NULL, NULL},
+    {"training.loss=cross_entropy", MEMPLAN_OK, NULL, NULL},
+    {"training.loss=kl_div", MEMPLAN_ERR_UNSUPPORTED, "/training/loss", "for eagle3 only"},
+    {"training.loss=cut_cross_entropy", MEMPLAN_ERR_UNSUPPORTED, "/training/loss", "modelled: "},
     {"device.total_bytes=80 GB", MEMPLAN_OK, NULL, NULL},
     {"device.total_bytes=-1", MEMPLAN_ERR_VALUE, NULL, NULL},
     {"device.total_bytes=80 gigabytes", MEMPLAN_ERR_VALUE, NULL, "with a unit"},
@@ -314,6 +323,7 @@ static const char *const eagle3_refusals[] = {
     "training.gradient_accumulation_steps=2",
     "training.activation_checkpointing=full",
     "training.autocast=bfloat16",
+    "training.loss=cross_entropy",
     "training.packing=varying",
     "training.validation=true",
     "training.library_sees_torch=2.9.1",
@@ -478,6 +488,49 @@ START_TEST(config_json_is_a_plan)
     ck_assert_int_eq(mpl_spec_set(spec, "training.parameter_dtype=float32", &err), MEMPLAN_OK);
     ck_assert_int_eq(mpl_spec_bind(spec, 0, &plan, &notes, &err), MEMPLAN_OK);
     ck_assert_int_eq(plan.training.parameter_dtype, MPL_FLOAT32);
+    mpl_spec_free(spec);
+}
+END_TEST
+
+/* A model_type in a plan that assumes qwen2: what it is read as, and the note. */
+static const struct {
+    const char *model_type; /* JSON */
+    const char *family;
+    enum mpl_note_kind kind;
+    const char *says;
+} assumed_table[] = {
+    {"\"mystery\"", "qwen2", MPL_NOTE_ASSUMED, "\"mystery\" is read as qwen2"},
+    {"\"mamba\"", "qwen2", MPL_NOTE_ASSUMED, "\"mamba\" is read as qwen2"},
+    {"null", "qwen2", MPL_NOTE_ASSUMED, "is read as qwen2"},
+    {"\"llama\"", "llama", MPL_NOTE_IGNORED, "no effect"},
+};
+
+START_TEST(unknown_family_is_read_as_another)
+{
+    struct mpl_spec *spec = load(PLAN);
+    char text[64];
+
+    snprintf(text, sizeof(text), "model.model_type=%s", assumed_table[_i].model_type);
+    ck_assert_int_eq(mpl_spec_set(spec, "model.assume=qwen2", &err), MEMPLAN_OK);
+    ck_assert_int_eq(mpl_spec_set(spec, text, &err), MEMPLAN_OK);
+    ck_assert_msg(mpl_spec_check(spec, &err) == MEMPLAN_OK, "%s", err.text);
+    ck_assert_int_eq(mpl_spec_bind(spec, 0, &plan, &notes, &err), MEMPLAN_OK);
+    ck_assert_str_eq(plan.model.model_type, assumed_table[_i].family);
+    ck_assert_int_eq(notes.notes[0].kind, assumed_table[_i].kind);
+    ck_assert_msg(strstr(notes.notes[0].text, assumed_table[_i].says) != NULL, "%s",
+                  notes.notes[0].text);
+    mpl_spec_free(spec);
+}
+END_TEST
+
+START_TEST(assumed_family_does_not_excuse_a_number)
+{
+    struct mpl_spec *spec = load(PLAN);
+
+    ck_assert_int_eq(mpl_spec_set(spec, "model.assume=qwen2", &err), MEMPLAN_OK);
+    ck_assert_int_eq(mpl_spec_set(spec, "model.model_type=7", &err), MEMPLAN_OK);
+    ck_assert_int_eq(mpl_spec_check(spec, &err), MEMPLAN_ERR_VALUE);
+    ck_assert_str_eq(err.path, "/model/model_type");
     mpl_spec_free(spec);
 }
 END_TEST
@@ -655,6 +708,9 @@ int main(void)
     tcase_add_test(tcase, too_many_combinations);
     tcase_add_test(tcase, readings);
     tcase_add_test(tcase, config_json_is_a_plan);
+    tcase_add_loop_test(tcase, unknown_family_is_read_as_another, 0,
+                        sizeof(assumed_table) / sizeof(assumed_table[0]));
+    tcase_add_test(tcase, assumed_family_does_not_excuse_a_number);
     tcase_add_test(tcase, card_is_a_device);
     tcase_add_test(tcase, sizes);
     tcase_add_test(tcase, versions);
