@@ -152,6 +152,19 @@ static const json_t *assume_family(struct binding *b, const struct mpl_field *fi
     return family;
 }
 
+/* A config.json that says null means none, not its class's default ("sliding_window": null). */
+static bool is_null(const struct binding *b, const char *path, const struct mpl_config_key *key)
+{
+    char name[96];
+
+    if (!key || !key->fallback)
+        return false;
+    if (json_is_null(mpl_json_get(b->spec->document, path)))
+        return true;
+    snprintf(name, sizeof(name), "model.%s", key->name ? key->name : key->field);
+    return json_is_null(mpl_json_get(b->spec->document, name));
+}
+
 static enum memplan_status bind_field(struct binding *b, const struct mpl_field *field,
                                       struct memplan_error *err)
 {
@@ -166,6 +179,8 @@ static enum memplan_status bind_field(struct binding *b, const struct mpl_field 
     if (field->type == MPL_FIELD_MODEL_TYPE && field->offset != MPL_FIELD_NOWHERE)
         value.json = json = assume_family(b, field, json);
     value.pointer = mpl_json_pointer(path, pointer, sizeof(pointer));
+    if (!json && is_null(b, field->path, key))
+        return MEMPLAN_OK;
     if (!json && key && key->fallback)
         return bind_class_default(b, field, key, pointer, err);
     if (!json)
