@@ -11,6 +11,7 @@
     of(cohere2)                                                                                    \
     of(gemma)                                                                                      \
     of(gemma2)                                                                                     \
+    of(gemma3)                                                                                     \
     of(gemma3_text)                                                                                \
     of(glm4)                                                                                       \
     of(gpt2)                                                                                       \

@@ -15,4 +15,9 @@ mpl_forward mpl_gemma_embed;
 struct mpl_tensor *mpl_gemma_cap_logits(struct mpl_tape *tape, struct mpl_lm *lm,
                                         struct mpl_tensor *logits);
 
+/** Gemma 3's text model, for both of its configuration classes. */
+enum memplan_status mpl_gemma3_build(struct mpl_network *network, struct memplan_error *err);
+void mpl_gemma3_derive(struct mpl_plan *plan);
+enum memplan_status mpl_gemma3_check(const struct mpl_plan *plan, struct memplan_error *err);
+
 #endif

@@ -42,19 +42,19 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_block_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
+enum memplan_status mpl_gemma3_build(struct mpl_network *network, struct memplan_error *err)
 {
     return mpl_lm_build(network, &family, err);
 }
 
 /* Its attention takes no cap, whatever the configuration says. */
-static void derive(struct mpl_plan *plan)
+void mpl_gemma3_derive(struct mpl_plan *plan)
 {
     plan->model.attn_logit_softcapping = 0;
     mpl_lm_fill_layer_pattern(&plan->model, plan->model.sliding_window_pattern);
 }
 
-static enum memplan_status check(const struct mpl_plan *plan, struct memplan_error *err)
+enum memplan_status mpl_gemma3_check(const struct mpl_plan *plan, struct memplan_error *err)
 {
     if (plan->model.rope_type == MPL_ROPE_DYNAMIC || plan->model.rope_type == MPL_ROPE_LONGROPE)
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/model/rope_parameters",
@@ -79,7 +79,7 @@ const struct mpl_arch mpl_arch_gemma3_text = {
     .config = {.model_type = "gemma3_text",
                .help = "Gemma 3, text only",
                .keys = keys,
-               .derive = derive,
-               .check = check},
-    .build = build,
+               .derive = mpl_gemma3_derive,
+               .check = mpl_gemma3_check},
+    .build = mpl_gemma3_build,
 };

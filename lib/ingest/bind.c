@@ -234,6 +234,8 @@ static enum memplan_status bind(struct binding *b, struct memplan_error *err)
     if (status)
         return status;
     note_ignored(b);
+    if (b->config && b->config->note)
+        mpl_note_add(b->notes, MPL_NOTE_DEFAULT, "model.model_type", "%s", b->config->note);
     mpl_plan_derive(b->plan);
     mpl_plan_note_versions(b->plan, b->notes);
     return mpl_plan_check(b->plan, err);
