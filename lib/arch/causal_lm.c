@@ -185,6 +185,7 @@ enum memplan_status mpl_lm_build(struct mpl_network *network, const struct mpl_l
     lm->rotary_dim = (int64_t)((double)m->head_dim * m->partial_rotary_factor);
     if (!lm->rotary_dim)
         lm->rotary_dim = m->head_dim;
+    lm->rotary_dim += lm->rotary_dim % 2; /* arange(0, dim, 2), twice */
     describe(lm);
     network->family = lm;
     network->forward = causal_lm_forward;
