@@ -4,11 +4,14 @@
 #include "arch/block.h"
 #include "op/op.h"
 
-/* In the weights' order the buffer comes right behind the table. */
+/* A scalar, made while the weights' format is torch's default one. */
 void mpl_gemma_describe_embedding(struct mpl_lm *lm)
 {
     lm->embed_scale =
         mpl_network_add_buffer(lm->network, "embed_tokens.embed_scale", (struct mpl_shape){0});
+    if (lm->embed_scale != UINT32_MAX)
+        lm->network->parameters[lm->embed_scale].dtype =
+            lm->network->plan->training.parameter_dtype;
 }
 
 struct mpl_tensor *mpl_gemma_embed(struct mpl_tape *tape, void *context, struct mpl_tensor *ids)
