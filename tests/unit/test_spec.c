@@ -599,6 +599,10 @@ START_TEST(assumed_family_does_not_excuse_a_number)
     ck_assert_int_eq(mpl_spec_set(spec, "model.model_type=7", &err), MEMPLAN_OK);
     ck_assert_int_eq(mpl_spec_check(spec, &err), MEMPLAN_ERR_VALUE);
     ck_assert_str_eq(err.path, "/model/model_type");
+    mpl_spec_free(spec);
+}
+END_TEST
+
 /* Settings of families that are refused by name. */
 static const struct {
     const char *model, *attention;
