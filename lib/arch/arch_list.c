@@ -7,22 +7,30 @@
 /* clang-format off */
 #define FAMILIES(of)                                                                               \
     of(llama)                                                                                      \
+    of(bert)                                                                                       \
+    of(bloom)                                                                                      \
     of(cohere)                                                                                     \
     of(cohere2)                                                                                    \
+    of(falcon)                                                                                     \
     of(gemma)                                                                                      \
     of(gemma2)                                                                                     \
     of(gemma3)                                                                                     \
     of(gemma3_text)                                                                                \
     of(glm4)                                                                                       \
     of(gpt2)                                                                                       \
+    of(gpt_neox)                                                                                   \
+    of(gptj)                                                                                       \
     of(granite)                                                                                    \
     of(mistral)                                                                                    \
     of(nemotron)                                                                                   \
     of(olmo)                                                                                       \
     of(olmo2)                                                                                      \
+    of(opt)                                                                                        \
+    of(phi)                                                                                        \
     of(phi3)                                                                                       \
     of(qwen2)                                                                                      \
     of(qwen3)                                                                                      \
+    of(roberta)                                                                                    \
     of(smollm3)                                                                                    \
     of(stablelm)                                                                                   \
     of(starcoder2)                                                                                 \

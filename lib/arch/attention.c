@@ -3,7 +3,7 @@
  * Attention of transformers' decoders: the interface (eager, sdpa) and the usual module around it.
  *
  * source: transformers/models/llama/modeling_llama.py (LlamaAttention, eager_attention_forward),
- * gpt2/modeling_gpt2.py (softmax in the scores' dtype), gemma2/modeling_gemma2.py (softcap),
+ * gpt2/modeling_gpt2.py, gptj, bert (softmax), gemma2/modeling_gemma2.py (softcap),
  * qwen3/modeling_qwen3.py (q_norm, k_norm), integrations/sdpa_attention.py; release 5.24.0
  */
 #include "arch/attention.h"
@@ -32,15 +32,46 @@ static int64_t groups_of(const struct mpl_attention_call *call)
                                                 : call->q->shape.dim[1].n / call->k->shape.dim[1].n;
 }
 
+/* q times k transposed */
+static struct mpl_tensor *multiply(struct mpl_tape *tape, struct mpl_tensor *q,
+                                   struct mpl_tensor *k, bool is_wide)
+{
+    if (is_wide) {
+        q = mpl_op_to(tape, q, MPL_FLOAT32);
+        k = mpl_op_to(tape, k, MPL_FLOAT32);
+    }
+    return mpl_op_matmul(tape, q, mpl_op_transpose(tape, k, 2, 3));
+}
+
+/* *scores become weights. */
+static void normalize(struct mpl_tape *tape, const struct mpl_attention_call *call,
+                      struct mpl_tensor **scores)
+{
+    if (call->softmax == MPL_SOFTMAX_WIDE) {
+        mpl_rebind(tape, scores,
+                   mpl_op_to(tape, mpl_op_softmax(tape, *scores, MPL_FLOAT32),
+                             (enum mpl_dtype)call->q->dtype));
+        return;
+    }
+    if (call->softmax == MPL_SOFTMAX_CAST_AT_ONCE) {
+        mpl_rebind(tape, scores,
+                   mpl_op_to(tape, mpl_op_softmax(tape, *scores, MPL_DTYPE_NONE),
+                             (enum mpl_dtype)call->v->dtype));
+        return;
+    }
+    mpl_rebind(tape, scores, mpl_op_softmax(tape, *scores, MPL_DTYPE_NONE));
+    if (call->softmax == MPL_SOFTMAX_CAST)
+        mpl_rebind(tape, scores, mpl_op_to(tape, *scores, (enum mpl_dtype)call->v->dtype));
+}
+
 static struct mpl_tensor *eager(struct mpl_tape *tape, const struct mpl_attention_call *call,
                                 struct mpl_tensor **weights_out)
 {
-    const enum mpl_dtype dtype = (enum mpl_dtype)call->q->dtype;
     const int64_t groups = groups_of(call);
     struct mpl_tensor *keys = mpl_hold(mpl_repeat_kv(tape, call->k, groups));
     struct mpl_tensor *values = mpl_hold(mpl_repeat_kv(tape, call->v, groups)), *out;
-    struct mpl_tensor *scores = mpl_hold(
-        mpl_op_mul_number(tape, mpl_op_matmul(tape, call->q, mpl_op_transpose(tape, keys, 2, 3))));
+    struct mpl_tensor *scores =
+        mpl_hold(mpl_op_mul_number(tape, multiply(tape, call->q, keys, call->is_wide)));
 
     if (call->is_capped) {
         mpl_rebind(tape, &scores, mpl_op_div_scalar(tape, scores));
@@ -49,13 +80,7 @@ static struct mpl_tensor *eager(struct mpl_tape *tape, const struct mpl_attentio
     }
     if (call->mask)
         mpl_rebind(tape, &scores, mpl_op_add(tape, scores, call->mask));
-    if (call->has_own_softmax) {
-        mpl_rebind(tape, &scores, mpl_op_softmax(tape, scores, MPL_DTYPE_NONE));
-        mpl_rebind(tape, &scores, mpl_op_to(tape, scores, (enum mpl_dtype)call->v->dtype));
-    } else {
-        mpl_rebind(tape, &scores,
-                   mpl_op_to(tape, mpl_op_softmax(tape, scores, MPL_FLOAT32), dtype));
-    }
+    normalize(tape, call, &scores);
     mpl_rebind(tape, &scores, mpl_op_dropout(tape, scores, call->dropout));
     out = mpl_op_matmul(tape, scores, values);
     out = mpl_op_contiguous(tape, mpl_op_transpose(tape, out, 1, 2));
@@ -69,7 +94,8 @@ static struct mpl_tensor *sdpa(struct mpl_tape *tape, const struct mpl_attention
 {
     /* grouped heads are left to the kernel only when there is no mask (use_gqa_in_sdpa) */
     const int64_t groups = call->mask ? groups_of(call) : 1;
-    const struct mpl_sdpa_options options = {call->mask, call->is_causal, call->dropout};
+    const struct mpl_sdpa_options options = {
+        .mask = call->mask, .is_causal = call->is_causal, .dropout = call->dropout};
     struct mpl_tensor *keys = mpl_hold(mpl_repeat_kv(tape, call->k, groups));
     struct mpl_tensor *values = mpl_hold(mpl_repeat_kv(tape, call->v, groups)), *out;
 

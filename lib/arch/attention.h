@@ -8,6 +8,14 @@
 #include "arch/norm.h"
 #include "arch/rotary.h"
 
+/** What eager attention does between scores and weights. */
+enum mpl_eager_softmax {
+    MPL_SOFTMAX_WIDE = 0,     /* softmax(scores, dtype=float32).to(query.dtype) */
+    MPL_SOFTMAX_OWN,          /* bert: softmax(scores) */
+    MPL_SOFTMAX_CAST,         /* gpt2: softmax(scores), then .type(value.dtype) */
+    MPL_SOFTMAX_CAST_AT_ONCE, /* gptj: softmax(scores).to(value.dtype) */
+};
+
 /** What a family hands to its attention interface. Tensors are borrowed. */
 struct mpl_attention_call {
     struct mpl_tensor *q;    /* [b, heads, s, d] */
@@ -16,8 +24,9 @@ struct mpl_attention_call {
     struct mpl_tensor *mask; /* NULL: none */
     bool is_causal;          /* without a mask sdpa makes the triangle */
     bool is_capped;          /* eager: scores go through softcap * tanh(scores / softcap) */
-    bool has_own_softmax;    /* eager: softmax without dtype=float32 */
-    double dropout;          /* of the weights; 0: none */
+    bool is_wide;            /* eager: scores of queries and keys in float32 */
+    enum mpl_eager_softmax softmax;
+    double dropout; /* of the weights; 0: none */
 };
 
 /** ALL_ATTENTION_FUNCTIONS[attn_implementation](...): floating [b, s, heads, d], contiguous.

@@ -110,11 +110,11 @@ static void describe_head(struct mpl_lm *lm)
 
     set_prefix(lm->network, "");
     embedding->is_tied = m->tie_word_embeddings;
-    lm->head = (struct mpl_linear){lm->embed, MPL_NO_PARAMETER, false};
+    lm->head = (struct mpl_linear){lm->embed, lm->head_bias, false};
     if (!m->tie_word_embeddings)
         lm->head = mpl_linear_add(lm->network, lm->family->head, m->vocab_size,
                                   embedding->shape.dim[1].n, lm->family->has_head_bias);
-    else if (lm->family->has_head_bias)
+    else if (lm->family->has_head_bias && lm->head_bias == MPL_NO_PARAMETER)
         lm->head.bias = mpl_network_add_under(lm->network, lm->family->head, ".bias",
                                               mpl_shape1(mpl_dim(m->vocab_size)));
 }
@@ -136,7 +136,8 @@ static void describe(struct mpl_lm *lm)
     struct mpl_network *network = lm->network;
     const struct mpl_lm_family *family = lm->family;
     const struct mpl_model *m = &network->plan->model;
-    const struct mpl_shape table = mpl_shape2(mpl_dim(m->vocab_size), mpl_dim(m->hidden_size));
+    const int64_t width = m->embedding_size ? m->embedding_size : m->hidden_size;
+    const struct mpl_shape table = mpl_shape2(mpl_dim(m->vocab_size), mpl_dim(width));
 
     set_prefix(network, family->base);
     lm->embed = mpl_network_add_under(network, family->embedding, ".weight", table);
@@ -166,6 +167,13 @@ static struct mpl_tensor *causal_lm_forward(struct mpl_tape *tape, struct mpl_ne
 enum memplan_status mpl_lm_build(struct mpl_network *network, const struct mpl_lm_family *family,
                                  struct memplan_error *err)
 {
+    return mpl_lm_build_with(network, family, NULL, err);
+}
+
+enum memplan_status mpl_lm_build_with(struct mpl_network *network,
+                                      const struct mpl_lm_family *family, void *extra,
+                                      struct memplan_error *err)
+{
     const struct mpl_model *m = &network->plan->model;
     const uint32_t layers = (uint32_t)m->num_hidden_layers;
     struct mpl_lm *lm = mpl_arena_zalloc(network->arena, sizeof(*lm));
@@ -182,7 +190,10 @@ enum memplan_status mpl_lm_build(struct mpl_network *network, const struct mpl_l
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while building the model");
     lm->network = network;
     lm->family = family;
-    lm->rotary_dim = (int64_t)((double)m->head_dim * m->partial_rotary_factor);
+    lm->extra = extra;
+    lm->head_bias = MPL_NO_PARAMETER;
+    lm->rotary_dim =
+        m->rotary_dim ? m->rotary_dim : (int64_t)((double)m->head_dim * m->partial_rotary_factor);
     if (!lm->rotary_dim)
         lm->rotary_dim = m->head_dim;
     lm->rotary_dim += lm->rotary_dim % 2; /* arange(0, dim, 2), twice */
@@ -329,6 +340,10 @@ static void make_masks(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tens
 {
     const struct mpl_plan *plan = lm->network->plan;
 
+    if (lm->family->has_plain_mask) {
+        lm->full = mpl_causal_mask_plain(tape, plan, embeds, attention_mask);
+        return;
+    }
     if (lm->family->has_full_mask || has_layer(lm, false))
         lm->full = mpl_causal_mask(tape, plan, embeds, attention_mask, 0);
     if (lm->family->has_sliding_mask || has_layer(lm, true))
@@ -358,7 +373,7 @@ static void make_rotary(struct mpl_tape *tape, struct mpl_lm *lm, const struct m
 /* The pointers stay: a layer that is computed again reads them, and its checkpoint keeps them
  * alive.
  */
-static void drop_locals(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *embeds)
+static void drop_locals(struct mpl_tape *tape, struct mpl_lm *lm)
 {
     const bool has_dict = lm->family->has_full_mask;
 
@@ -368,12 +383,12 @@ static void drop_locals(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_ten
     mpl_drop(tape, lm->sliding_sin);
     mpl_drop(tape, lm->full.tensor);
     mpl_drop(tape, lm->sliding.tensor);
-    mpl_drop(tape, has_dict ? embeds : lm->positions);
+    mpl_drop(tape, has_dict ? lm->embeds : lm->positions);
     for (int i = 0; i < MPL_LM_LOCALS; i++) {
         mpl_drop(tape, lm->locals[i]);
         lm->locals[i] = NULL;
     }
-    mpl_drop(tape, has_dict ? lm->positions : embeds);
+    mpl_drop(tape, has_dict ? lm->positions : lm->embeds);
 }
 
 /* Model.forward: embeddings, positions, masks, cos and sin, layers, last norm. */
@@ -382,30 +397,39 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
 {
     struct mpl_network *network = lm->network;
     const struct mpl_plan *plan = network->plan;
-    struct mpl_tensor *embeds =
-        mpl_hold(mpl_module_call(tape, &network->modules[EMBEDDING], batch->input_ids));
-    struct mpl_tensor *h;
+    const struct mpl_lm_family *family = lm->family;
+    struct mpl_tensor *h, *embeds;
 
     lm->input_ids = batch->input_ids;
+    lm->attention_mask = batch->attention_mask;
+    embeds = mpl_hold(mpl_module_call(tape, &network->modules[EMBEDDING], batch->input_ids));
     /* enable_input_require_grads, which checkpointing turns on: a frozen embedding's output too */
     if (plan->training.activation_checkpointing == MPL_CHECKPOINTING_FULL && !embeds->is_void &&
         tape->is_grad_enabled && mpl_version_at_least(&plan->transformers, 5, 0, 0))
         embeds->requires_grad = true;
-    if (lm->family->prepare)
-        embeds = mpl_hold(lm->family->prepare(tape, lm, mpl_return(embeds)));
-    lm->positions = mpl_hold(mpl_position_ids(tape, batch->input_ids));
+    if (family->prepare)
+        embeds = mpl_hold(family->prepare(tape, lm, mpl_return(embeds)));
+    lm->embeds = embeds;
+    if (family->make_positions)
+        family->make_positions(tape, lm, batch->attention_mask);
+    else
+        lm->positions = mpl_hold(mpl_position_ids(tape, batch->input_ids));
     h = mpl_return(mpl_hold(embeds));
-    h = mpl_hold(lm->family->before_masks ? lm->family->before_masks(tape, lm, h) : h);
-    (lm->family->make_masks ? lm->family->make_masks : make_masks)(tape, lm, embeds,
-                                                                   batch->attention_mask);
-    if (lm->family->enter)
-        mpl_rebind(tape, &h, lm->family->enter(tape, lm, mpl_return(mpl_hold(h))));
-    make_rotary(tape, lm, h);
+    h = mpl_hold(family->before_masks ? family->before_masks(tape, lm, h) : h);
+    (family->make_masks ? family->make_masks : make_masks)(tape, lm, embeds, batch->attention_mask);
+    if (family->enter)
+        mpl_rebind(tape, &h, family->enter(tape, lm, mpl_return(mpl_hold(h))));
+    if (family->make_rotary)
+        family->make_rotary(tape, lm, h);
+    else
+        make_rotary(tape, lm, h);
     for (uint32_t i = FIRST_LAYER; i + 1 < network->module_count; i++)
         mpl_rebind(tape, &h, mpl_module_call(tape, &network->modules[i], h));
-    if (lm->family->norm)
+    if (family->end)
+        mpl_rebind(tape, &h, family->end(tape, lm, h));
+    else if (family->norm)
         mpl_rebind(tape, &h, mpl_norm_call(tape, network, &lm->norm, h));
-    drop_locals(tape, lm, embeds);
+    drop_locals(tape, lm);
     return mpl_return(h);
 }
 
@@ -421,7 +445,7 @@ static struct mpl_tensor *causal_lm_forward(struct mpl_tape *tape, struct mpl_ne
     logits = mpl_hold(mpl_module_call(tape, &network->modules[network->module_count - 1], h));
     if (lm->family->finish_logits)
         logits = mpl_hold(lm->family->finish_logits(tape, lm, mpl_return(logits)));
-    loss = causal_lm_loss(tape, logits, batch->labels);
+    loss = (lm->family->loss ? lm->family->loss : causal_lm_loss)(tape, logits, batch->labels);
     mpl_drop(tape, h);
     *logits_out = logits;
     return loss;

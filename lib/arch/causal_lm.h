@@ -39,6 +39,7 @@ struct mpl_lm_family {
     bool has_no_rotary;      /* no rotary tables, no inv_freq buffers */
     bool has_sliding_rotary; /* tables and buffers of their own for each kind of layer */
     bool has_float_rotary;   /* tables stay float32 */
+    bool has_plain_mask;     /* create_causal_mask gets no positions: nobody looks for packing */
     size_t layer_size;       /* sizeof of the family's struct of a layer */
     uint32_t layer_room;     /* most parameters of one layer */
     /** Adds a layer's parameters in the order of named_parameters(); network->prefix is set. */
@@ -57,6 +58,9 @@ struct mpl_lm_family {
      * gives one. */
     struct mpl_tensor *(*prepare)(struct mpl_tape *tape, struct mpl_lm *lm,
                                   struct mpl_tensor *embeds);
+    /** Sets lm->positions, held, or what is in their place. */
+    void (*make_positions)(struct mpl_tape *tape, struct mpl_lm *lm,
+                           struct mpl_tensor *attention_mask);
     /** What Model.forward does to the embeddings before it makes the masks; as enter. */
     struct mpl_tensor *(*before_masks)(struct mpl_tape *tape, struct mpl_lm *lm,
                                        struct mpl_tensor *embeds);
@@ -67,11 +71,18 @@ struct mpl_lm_family {
      * the masks are made. */
     struct mpl_tensor *(*enter)(struct mpl_tape *tape, struct mpl_lm *lm,
                                 struct mpl_tensor *embeds);
+    /** In place of the last norm. */
+    struct mpl_tensor *(*end)(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h);
     /** After the last norm, before the head. */
     struct mpl_tensor *(*leave)(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h);
     /** From the head's result to the logits; takes a floating tensor, gives one. */
     struct mpl_tensor *(*finish_logits)(struct mpl_tape *tape, struct mpl_lm *lm,
                                         struct mpl_tensor *logits);
+    /** Sets lm->cos and lm->sin from the first layer's input, which is borrowed. */
+    void (*make_rotary)(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h);
+    /** From logits and labels (borrowed) to the loss. */
+    struct mpl_tensor *(*loss)(struct mpl_tape *tape, struct mpl_tensor *logits,
+                               struct mpl_tensor *labels);
     /** Room for parameters outside the layers, besides embedding, norm, head and buffers. */
     uint32_t extra_room;
 };
@@ -85,8 +96,11 @@ struct mpl_lm {
     uint32_t embed_scale;           /* gemma's buffer */
     struct mpl_norm norm;
     struct mpl_linear head;
-    int64_t rotary_dim;                           /* elements of a head that turn */
-    struct mpl_tensor *input_ids, *positions;     /* positions: int64 [s] */
+    uint32_t head_bias; /* the bias of a head that is tied; MPL_NO_PARAMETER: none */
+    int64_t rotary_dim; /* elements of a head that turn */
+    struct mpl_tensor *input_ids, *embeds;        /* embeds: inputs_embeds, held */
+    struct mpl_tensor *attention_mask;            /* borrowed; NULL: none */
+    struct mpl_tensor *positions;                 /* int64 [s], or what the family has for them */
     struct mpl_tensor *cos, *sin;                 /* [1, 1, s, rotary_dim] */
     struct mpl_tensor *sliding_cos, *sliding_sin; /* of layers that slide, if they have their own */
     struct mpl_rope_state rope;
@@ -98,6 +112,11 @@ struct mpl_lm {
 /** Describes the whole model into network. */
 enum memplan_status mpl_lm_build(struct mpl_network *network, const struct mpl_lm_family *family,
                                  struct memplan_error *err);
+
+/** The same with lm->extra set before the family describes itself. */
+enum memplan_status mpl_lm_build_with(struct mpl_network *network,
+                                      const struct mpl_lm_family *family, void *extra,
+                                      struct memplan_error *err);
 
 /** For layers: the mask that fits the layer, as a call of the attention interface without q, k, v;
  * dropout and softcap from the plan. */

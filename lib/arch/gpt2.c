@@ -33,7 +33,7 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     struct mpl_attention_call call = mpl_lm_attention_call(&layer->base);
     struct mpl_tensor *parts[3], *out;
 
-    call.has_own_softmax = true;
+    call.softmax = MPL_SOFTMAX_CAST;
     mpl_op_split_last(tape, mpl_linear_call(tape, network, &layer->c_attn, x), 3, NULL, parts);
     call.k = mpl_hold(mpl_split_heads(tape, parts[1], m->num_attention_heads, m->head_dim));
     call.v = mpl_hold(mpl_split_heads(tape, parts[2], m->num_attention_heads, m->head_dim));

@@ -59,10 +59,17 @@ static struct mpl_tensor *positions(struct mpl_tape *tape, struct mpl_dim s)
     return shifted;
 }
 
+/* Which mask is made. */
+struct kind {
+    int64_t window;        /* 0: none */
+    bool is_never_skipped; /* allow_is_causal_skip=False */
+    bool is_bidirectional;
+};
+
 /* What a mask function sees. */
 struct indices {
     struct mpl_dim b, s;
-    int64_t window; /* 0: none */
+    const struct kind *kind;
 };
 
 static struct mpl_tensor *bool_of(struct mpl_tape *tape, const char *op, struct mpl_dim b,
@@ -89,7 +96,9 @@ static struct mpl_tensor *triangle(struct mpl_tape *tape, const struct indices *
     const struct mpl_dim one = mpl_dim(1);
     struct mpl_tensor *result, *edge, *mask;
 
-    if (!i->window)
+    if (i->kind->is_bidirectional)
+        return bool_of(tape, "ge.Scalar", one, i->s, one);
+    if (!i->kind->window)
         return bool_of(tape, "le.Tensor", one, i->s, i->s);
     result = made(tape, "new_ones.default", MPL_BOOL, scalar);
     edge = made(tape, "sub.Tensor", MPL_INT64, mpl_shape4(one, one, i->s, one));
@@ -111,7 +120,15 @@ static struct mpl_tensor *bool_mask(struct mpl_tape *tape, const struct indices 
     if (is_padded) {
         struct mpl_tensor *ones = made(tape, "new_ones.default", MPL_BOOL, scalar);
 
-        mask = both(tape, ones, triangle(tape, i), one, i->s);
+        if (i->kind->is_bidirectional) {
+            struct mpl_tensor *each = triangle(tape, i);
+
+            mask = bool_of(tape, "bitwise_and.Tensor", one, i->s, one);
+            mpl_drop(tape, ones);
+            mpl_drop(tape, each);
+        } else {
+            mask = both(tape, ones, triangle(tape, i), one, i->s);
+        }
         mask = both(tape, mask, bool_of(tape, "index.Tensor", i->b, one, i->s), i->b, i->s);
     } else {
         mask = triangle(tape, i);
@@ -135,26 +152,28 @@ static void look_for_padding(struct mpl_tape *tape)
     }
 }
 
-struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *plan,
-                                const struct mpl_tensor *embeds, struct mpl_tensor *padding_mask,
-                                int64_t window)
+static struct mpl_mask causal_mask(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                   const struct mpl_tensor *embeds, struct mpl_tensor *padding_mask,
+                                   const struct kind *kind)
 {
+    const int64_t window = kind->window;
     const bool is_eager = plan->training.attention == MPL_ATTENTION_EAGER;
     const enum mpl_dtype dtype = (enum mpl_dtype)embeds->dtype;
     const struct mpl_dim b = embeds->shape.dim[0], s = embeds->shape.dim[1];
-    const struct indices indices = {b, s, window};
+    const struct indices indices = {b, s, kind};
     const struct mpl_shape whole = mpl_shape4(b, mpl_dim(1), s, s);
+    const bool is_skipped = !kind->is_never_skipped && (!window || s.n < window);
     struct mpl_tensor *padding = NULL, *allowed, *zero, *low, *numbers;
 
     if (embeds->is_void) /* eager attention adds its mask, whatever it is */
         return (struct mpl_mask){is_eager ? mpl_hold(tape->void_tensor) : NULL, true};
     if (padding_mask)
         padding = made(tape, "_to_copy.default", MPL_BOOL, padding_mask->shape);
-    else if (plan->training.packing_check)
-        look_for_packing(tape, b, s);
-    if (!is_eager && !padding_mask && (!window || s.n < window))
-        return (struct mpl_mask){NULL, true};
-    if (!is_eager && padding_mask && (!window || s.n < window))
+    if (kind->is_bidirectional ? !padding_mask : !is_eager && !padding_mask && is_skipped)
+        return (struct mpl_mask){NULL, !kind->is_bidirectional};
+    if (kind->is_bidirectional)
+        mpl_drop(tape, made(tape, "all.default", MPL_BOOL, scalar)); /* is any token masked? */
+    else if (!is_eager && padding_mask && is_skipped)
         look_for_padding(tape);
     allowed = bool_mask(tape, &indices, padding_mask != NULL);
     if (!is_eager) {
@@ -171,6 +190,46 @@ struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *pl
     mpl_drop(tape, allowed);
     mpl_drop(tape, padding);
     return (struct mpl_mask){numbers, false};
+}
+
+struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                const struct mpl_tensor *embeds, struct mpl_tensor *padding_mask,
+                                int64_t window)
+{
+    const struct kind kind = {.window = window};
+
+    if (!embeds->is_void && !padding_mask && plan->training.packing_check)
+        look_for_packing(tape, embeds->shape.dim[0], embeds->shape.dim[1]);
+    return causal_mask(tape, plan, embeds, padding_mask, &kind);
+}
+
+struct mpl_mask mpl_causal_mask_plain(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                      const struct mpl_tensor *embeds,
+                                      struct mpl_tensor *padding_mask)
+{
+    const struct kind kind = {0};
+
+    return causal_mask(tape, plan, embeds, padding_mask, &kind);
+}
+
+struct mpl_mask mpl_causal_mask_always(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                       const struct mpl_tensor *embeds,
+                                       struct mpl_tensor *padding_mask)
+{
+    const struct kind kind = {.is_never_skipped = true};
+
+    if (!embeds->is_void && !padding_mask && plan->training.packing_check)
+        look_for_packing(tape, embeds->shape.dim[0], embeds->shape.dim[1]);
+    return causal_mask(tape, plan, embeds, padding_mask, &kind);
+}
+
+struct mpl_mask mpl_bidirectional_mask(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                       const struct mpl_tensor *embeds,
+                                       struct mpl_tensor *padding_mask)
+{
+    const struct kind kind = {.is_bidirectional = true};
+
+    return causal_mask(tape, plan, embeds, padding_mask, &kind);
 }
 
 /* The table's function of the angles, scaled. */

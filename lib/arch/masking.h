@@ -20,6 +20,21 @@ struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *pl
                                 const struct mpl_tensor *embeds, struct mpl_tensor *padding_mask,
                                 int64_t window);
 
+/** The same without positions, which are looked at for packed sequences; no window. */
+struct mpl_mask mpl_causal_mask_plain(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                      const struct mpl_tensor *embeds,
+                                      struct mpl_tensor *padding_mask);
+
+/** The same as mpl_causal_mask, but made even where sdpa could do without. */
+struct mpl_mask mpl_causal_mask_always(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                       const struct mpl_tensor *embeds,
+                                       struct mpl_tensor *padding_mask);
+
+/** create_bidirectional_mask: none without padding. */
+struct mpl_mask mpl_bidirectional_mask(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                       const struct mpl_tensor *embeds,
+                                       struct mpl_tensor *padding_mask);
+
 /** cos and sin [1, 1, s, head_dim] in dtype; held. */
 void mpl_rotary_tables(struct mpl_tape *tape, int64_t head_dim, enum mpl_dtype dtype,
                        const struct mpl_tensor *positions, struct mpl_tensor **cos_out,

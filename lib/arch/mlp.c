@@ -62,3 +62,15 @@ struct mpl_tensor *mpl_gated_mlp_forward(struct mpl_tape *tape, const struct mpl
 
     return mpl_linear_call(tape, network, &mlp->down, product);
 }
+
+struct mpl_tensor *mpl_plain_mlp_forward(struct mpl_tape *tape, const struct mpl_network *network,
+                                         const struct mpl_plain_mlp *mlp, struct mpl_tensor *x)
+{
+    struct mpl_tensor *argument = mpl_hold(x);
+    struct mpl_tensor *h = mpl_hold(mpl_linear_call(tape, network, &mlp->up, argument));
+
+    mpl_rebind(tape, &h, mpl_activation_call(tape, network->plan->model.hidden_act, h));
+    mpl_rebind(tape, &h, mpl_linear_call(tape, network, &mlp->down, h));
+    mpl_drop(tape, argument);
+    return mpl_return(h);
+}

@@ -21,4 +21,13 @@ struct mpl_gated_mlp mpl_gated_mlp_add(struct mpl_network *network, const char *
 struct mpl_tensor *mpl_gated_mlp_forward(struct mpl_tape *tape, const struct mpl_network *network,
                                          const struct mpl_gated_mlp *mlp, struct mpl_tensor *x);
 
+/** down(act(up(x))): hidden states are renamed at each step, the argument lives until it returns.
+ */
+struct mpl_plain_mlp {
+    struct mpl_linear up, down;
+};
+
+struct mpl_tensor *mpl_plain_mlp_forward(struct mpl_tape *tape, const struct mpl_network *network,
+                                         const struct mpl_plain_mlp *mlp, struct mpl_tensor *x);
+
 #endif

@@ -10,6 +10,7 @@
 #include "op/rule.h"
 #include "op/scratch_book.h"
 #include "op/sdpa_choice.h"
+#include "spec/text.h"
 
 static struct mpl_shape shape_of_edge(const struct mpl_node *node, int i)
 {
@@ -317,28 +318,54 @@ static struct mpl_tensor *repeat_heads(struct mpl_tape *tape, struct mpl_tensor 
     return mpl_op_reshape(tape, mpl_op_contiguous(tape, a), flat); /* it copies, view or not */
 }
 
-static struct mpl_tensor *math(struct mpl_tape *tape, struct mpl_tensor *q, struct mpl_tensor *k,
-                               struct mpl_tensor *v, const struct mpl_sdpa_options *options)
+/* make_tuple(matmul(probs, values).to(dtype), probs.to(dtype)): the weights go at once. */
+static struct mpl_tensor *return_math(struct mpl_tape *tape, struct mpl_tensor *probs,
+                                      struct mpl_tensor *values, enum mpl_dtype dtype)
 {
-    const int64_t groups = q->shape.dim[1].n / k->shape.dim[1].n;
-    struct mpl_tensor *scaled = mpl_hold(mpl_op_mul_scalar(tape, q));
-    struct mpl_tensor *bias = options->mask ? mpl_hold(options->mask) : NULL, *keys, *values,
-                      *probs, *out;
+    struct mpl_tensor *weights = mpl_hold(mpl_op_to(tape, probs, dtype));
+    struct mpl_tensor *out = mpl_op_to(tape, mpl_op_matmul(tape, probs, values), dtype);
+
+    mpl_drop(tape, weights);
+    return out;
+}
+
+/* From 2.5 on queries, keys and values of a half format are computed with in float32. */
+static struct mpl_tensor *widen(struct mpl_tape *tape, struct mpl_tensor *a)
+{
+    if (!mpl_version_at_least(&tape->pytorch, 2, 5, 0))
+        return mpl_hold(mpl_return(mpl_hold(a)));
+    return mpl_hold(mpl_op_to(tape, a, MPL_FLOAT32));
+}
+
+static struct mpl_tensor *math(struct mpl_tape *tape, struct mpl_tensor *query,
+                               struct mpl_tensor *key, struct mpl_tensor *value,
+                               const struct mpl_sdpa_options *options)
+{
+    const enum mpl_dtype dtype = (enum mpl_dtype)query->dtype;
+    const int64_t groups = options->has_no_groups ? 1 : query->shape.dim[1].n / key->shape.dim[1].n;
+    struct mpl_tensor *bias = options->mask ? mpl_hold(options->mask) : NULL;
+    struct mpl_tensor *q = widen(tape, query), *k = widen(tape, key), *v = widen(tape, value);
+    struct mpl_tensor *scaled = mpl_hold(mpl_op_mul_scalar(tape, q)), *keys, *values, *probs, *out;
+    struct mpl_tensor *turned;
 
     if (options->is_causal && !bias)
-        bias = mpl_hold(causal_bias(tape, q, k));
+        bias = mpl_hold(causal_bias(tape, scaled, k));
     keys = mpl_hold(repeat_heads(tape, k, groups));
     values = mpl_hold(repeat_heads(tape, v, groups));
-    probs = mpl_hold(safe_softmax(
-        tape,
-        mpl_op_matmul(tape, scaled, mpl_op_mul_scalar(tape, mpl_op_transpose(tape, keys, 2, 3)))));
+    turned = mpl_hold(mpl_op_mul_scalar(tape, mpl_op_transpose(tape, keys, 2, 3)));
+    probs = mpl_op_matmul(tape, scaled, turned);
+    mpl_drop(tape, turned);
+    probs = mpl_hold(safe_softmax(tape, probs));
     mpl_rebind(tape, &probs, mpl_op_dropout(tape, probs, options->dropout));
-    out = mpl_op_matmul(tape, probs, values);
+    out = return_math(tape, probs, values, dtype);
     mpl_drop(tape, probs);
     mpl_drop(tape, values);
     mpl_drop(tape, keys);
     mpl_drop(tape, bias);
     mpl_drop(tape, scaled);
+    mpl_drop(tape, q);
+    mpl_drop(tape, k);
+    mpl_drop(tape, v);
     return out;
 }
 
@@ -410,7 +437,9 @@ static struct mpl_tensor *run_kernel(struct mpl_tape *tape, struct mpl_tensor *q
                                      struct mpl_tensor *k, struct mpl_tensor *v,
                                      const struct mpl_sdpa_options *options)
 {
-    const enum mpl_sdpa_kernel kernel = choose(tape, q, k, v, options);
+    const bool is_broadcast = options->has_no_groups && q->shape.dim[1].n != k->shape.dim[1].n;
+    const enum mpl_sdpa_kernel kernel =
+        is_broadcast ? MPL_SDPA_MATH : choose(tape, q, k, v, options);
     struct mpl_sdpa_options inner = *options;
     struct mpl_tensor *out;
 
@@ -436,9 +465,12 @@ struct mpl_tensor *mpl_op_sdpa_with(struct mpl_tape *tape, struct mpl_tensor *qu
     struct mpl_tensor *k = mpl_hold(mpl_autocast(tape, key));
     struct mpl_tensor *q = mpl_hold(mpl_autocast(tape, query));
     struct mpl_tensor *out = tape->void_tensor;
+    const enum mpl_dtype autocast = tape->autocast;
 
+    tape->autocast = MPL_DTYPE_NONE; /* it casts the operator's inputs, not what runs inside */
     if (!q->is_void && !k->is_void && !v->is_void)
         out = run_kernel(tape, q, k, v, options);
+    tape->autocast = autocast;
     mpl_drop(tape, q);
     mpl_drop(tape, k);
     mpl_drop(tape, v);

@@ -207,6 +207,18 @@ static struct mpl_tensor *bmm(struct mpl_tape *tape, struct mpl_tensor *a, struc
     return out;
 }
 
+/* a with its heads broadcast to those of other. */
+static struct mpl_tensor *broadcast(struct mpl_tape *tape, struct mpl_tensor *a,
+                                    const struct mpl_tensor *other)
+{
+    struct mpl_shape shape = a->shape;
+
+    if (shape.dim[1].n == other->shape.dim[1].n || shape.dim[1].n != 1)
+        return a;
+    shape.dim[1] = other->shape.dim[1];
+    return mpl_op_expand(tape, a, shape);
+}
+
 struct mpl_tensor *mpl_op_matmul(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b)
 {
     struct mpl_tensor *right = mpl_autocast(tape, b), *left = mpl_autocast(tape, a), *x, *y;
@@ -217,6 +229,7 @@ struct mpl_tensor *mpl_op_matmul(struct mpl_tape *tape, struct mpl_tensor *a, st
         mpl_consume(tape, right);
         return tape->void_tensor;
     }
+    right = broadcast(tape, right, left);
     shape =
         mpl_shape4(left->shape.dim[0], left->shape.dim[1], left->shape.dim[2], right->shape.dim[3]);
     x = mpl_op_reshape(tape, left,
@@ -226,4 +239,62 @@ struct mpl_tensor *mpl_op_matmul(struct mpl_tape *tape, struct mpl_tensor *a, st
                        mpl_shape3(mpl_dim_mul(right->shape.dim[0], right->shape.dim[1]),
                                   right->shape.dim[2], right->shape.dim[3]));
     return mpl_op_reshape(tape, bmm(tape, x, y), shape);
+}
+
+/* Products as bmm's, each times alpha. */
+static struct mpl_tensor *scaled_product(struct mpl_tape *tape, enum mpl_dtype dtype,
+                                         struct mpl_dim n, struct mpl_dim rows,
+                                         struct mpl_dim columns)
+{
+    const struct mpl_shape shape = mpl_shape3(n, rows, columns);
+    struct mpl_tensor *raw = mpl_hold(mpl_empty(tape, "bmm.default", dtype, &shape)), *scaled;
+
+    mpl_cublas_workspace(tape);
+    scaled = mpl_rule_like(tape, "mul.Tensor", raw, NULL);
+    mpl_drop(tape, raw);
+    return scaled;
+}
+
+static void baddbmm_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                             struct mpl_tensor **in)
+{
+    const enum mpl_dtype dtype = (enum mpl_dtype)out[0]->dtype;
+    const struct mpl_shape *grad = &out[0]->shape;
+    struct mpl_tensor *batch1 = NULL, *batch2 = NULL;
+    int slot = 0;
+
+    if (mpl_needs(node, 1))
+        batch1 = mpl_saved(tape, node, slot++);
+    if (mpl_needs(node, 0))
+        batch2 = mpl_saved(tape, node, slot);
+    if (batch2 && !batch2->is_void)
+        in[0] = scaled_product(tape, dtype, grad->dim[0], grad->dim[1], batch2->shape.dim[1]);
+    if (batch1 && !batch1->is_void)
+        in[1] = scaled_product(tape, dtype, grad->dim[0], batch1->shape.dim[2], grad->dim[2]);
+}
+
+struct mpl_tensor *mpl_op_baddbmm(struct mpl_tape *tape, struct mpl_tensor *bias,
+                                  struct mpl_tensor *a, struct mpl_tensor *b)
+{
+    struct mpl_tensor *y = mpl_autocast(tape, b), *x = mpl_autocast(tape, a);
+    struct mpl_tensor *self = mpl_autocast(tape, bias), *out = tape->void_tensor;
+    struct mpl_node *node = mpl_node_new(tape, "BaddbmmBackward0", baddbmm_backward,
+                                         (struct mpl_tensor *[]){x, y}, 2, 1, 2);
+
+    if (!x->is_void && !y->is_void) {
+        const struct mpl_shape shape =
+            mpl_shape3(x->shape.dim[0], x->shape.dim[1], y->shape.dim[2]);
+
+        if (mpl_needs(node, 1))
+            mpl_save(tape, node, x);
+        if (mpl_needs(node, 0))
+            mpl_save(tape, node, y);
+        out = mpl_empty(tape, "baddbmm.default", (enum mpl_dtype)x->dtype, &shape);
+        mpl_cublas_workspace(tape);
+    }
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, self);
+    mpl_consume(tape, x);
+    mpl_consume(tape, y);
+    return out;
 }

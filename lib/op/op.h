@@ -20,6 +20,11 @@
 struct mpl_tensor *mpl_op_add(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
 struct mpl_tensor *mpl_op_sub(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
 struct mpl_tensor *mpl_op_mul(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
+/** a += b, b no wider than a: the result is a under its new history. */
+struct mpl_tensor *mpl_op_add_in_place(struct mpl_tape *tape, struct mpl_tensor *a,
+                                       struct mpl_tensor *b);
+/** a /= number */
+struct mpl_tensor *mpl_op_div_number_in_place(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_add_scalar(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_mul_scalar(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_mul_number(struct mpl_tape *tape,
@@ -69,6 +74,17 @@ struct mpl_tensor *mpl_op_slice_last(struct mpl_tape *tape, struct mpl_tensor *a
                                      struct mpl_dim len);
 /** a[..., from :: step]: every step-th element of the last dimension, as mpl_op_slice_last. */
 struct mpl_tensor *mpl_op_stride_last(struct mpl_tape *tape, struct mpl_tensor *a, int step);
+/** a.narrow(dim, from, len): any slice along one dimension; as mpl_op_slice_last. */
+struct mpl_tensor *mpl_op_narrow(struct mpl_tape *tape, struct mpl_tensor *a, int dim,
+                                 struct mpl_dim len);
+/** a.select(dim, index): that dimension goes; its backward fills a tensor of a's shape. */
+struct mpl_tensor *mpl_op_select(struct mpl_tape *tape, struct mpl_tensor *a, int dim);
+/** a[..., [i], ...] along one dimension: a copy, and the index on the device; its backward puts
+ * into zeros of a's shape. */
+struct mpl_tensor *mpl_op_index_one(struct mpl_tape *tape, struct mpl_tensor *a, int dim);
+/** stack((a, b), dim=-1).flatten(-2): a contiguous copy; backward gives views. */
+struct mpl_tensor *mpl_op_interleave(struct mpl_tape *tape, struct mpl_tensor *a,
+                                     struct mpl_tensor *b);
 /** a.split(size) or a.chunk(count) along the last dimension: count floating views of the widths
  * given (NULL: all equal). Backward joins their gradients. At most 4 parts. */
 void mpl_op_split_last(struct mpl_tape *tape, struct mpl_tensor *a, int count,
@@ -93,6 +109,11 @@ struct mpl_tensor *mpl_op_conv1d(struct mpl_tape *tape, struct mpl_tensor *a,
 /** Batched product of [b, h, m, k] and [b, h, k, n]. */
 struct mpl_tensor *mpl_op_matmul(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
 
+/** baddbmm(bias, a, b, alpha) of [n, m, k] and [n, k, l]; bias, which broadcasts, has no gradient.
+ */
+struct mpl_tensor *mpl_op_baddbmm(struct mpl_tape *tape, struct mpl_tensor *bias,
+                                  struct mpl_tensor *a, struct mpl_tensor *b);
+
 /* ---- embedding, attention, loss -------------------------------------------------------------- */
 /** weight [v, h], ids [b, s]: [b, s, h]. */
 struct mpl_tensor *mpl_op_embedding(struct mpl_tape *tape, struct mpl_tensor *weight,
@@ -106,6 +127,7 @@ struct mpl_tensor *mpl_op_sdpa(struct mpl_tape *tape, struct mpl_tensor *q, stru
 struct mpl_sdpa_options {
     struct mpl_tensor *mask; /* NULL: none */
     bool is_causal;          /* counts without a mask only */
+    bool has_no_groups;      /* enable_gqa=False: fewer key heads are broadcast */
     double dropout;          /* of the attention weights; 0: none */
 };
 

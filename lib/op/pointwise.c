@@ -93,6 +93,15 @@ struct mpl_tensor *mpl_op_mul(struct mpl_tape *tape, struct mpl_tensor *a, struc
     return finish(tape, out, node, a, b);
 }
 
+struct mpl_tensor *mpl_op_add_in_place(struct mpl_tape *tape, struct mpl_tensor *a,
+                                       struct mpl_tensor *b)
+{
+    struct mpl_node *node =
+        mpl_node_new(tape, "AddBackward0", pass_backward, (struct mpl_tensor *[]){a, b}, 2, 1, 0);
+
+    return finish(tape, mpl_alias(tape, a), node, a, b);
+}
+
 static struct mpl_tensor *unary(struct mpl_tape *tape, const char *op, struct mpl_tensor *a,
                                 struct mpl_node *node)
 {
@@ -144,6 +153,13 @@ struct mpl_tensor *mpl_op_div_scalar(struct mpl_tape *tape, struct mpl_tensor *a
 {
     return unary(tape, "div.Tensor", a,
                  mpl_node_new(tape, "DivBackward0", div_backward, &a, 1, 1, 0));
+}
+
+struct mpl_tensor *mpl_op_div_number_in_place(struct mpl_tape *tape, struct mpl_tensor *a)
+{
+    struct mpl_node *node = mpl_node_new(tape, "DivBackward0", div_backward, &a, 1, 1, 0);
+
+    return finish(tape, mpl_alias(tape, a), node, a, NULL);
 }
 
 /* grad * (2 * self.pow(1)) */

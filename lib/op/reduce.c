@@ -36,7 +36,7 @@ static void softmax_backward(struct mpl_tape *tape, struct mpl_node *node, struc
     struct mpl_tensor *result = mpl_saved(tape, node, 0);
 
     in[0] = mpl_hold(mpl_empty_like(tape, "_softmax_backward_data.default",
-                                    (enum mpl_dtype)result->dtype, out[0], NULL));
+                                    (enum mpl_dtype)node->edges[0].dtype, out[0], NULL));
     mpl_book_softmax_backward(tape, result);
 }
 
@@ -86,13 +86,15 @@ struct mpl_tensor *mpl_sum_to(struct mpl_tape *tape, struct mpl_tensor *grad,
     return sum;
 }
 
-/* Autocast runs softmax in float32 unless the call names a dtype (autocast_mode.h). */
+/* Autocast runs softmax in float32 unless the call names a dtype (autocast_mode.h). From float16 to
+ * float32 is one kernel, there and back (SoftMax.cpp, half_to_float). */
 struct mpl_tensor *mpl_op_softmax(struct mpl_tape *tape, struct mpl_tensor *a, enum mpl_dtype to)
 {
     const enum mpl_dtype own =
         tape->autocast != MPL_DTYPE_NONE ? MPL_FLOAT32 : (enum mpl_dtype)a->dtype;
     const enum mpl_dtype dtype = to == MPL_DTYPE_NONE ? own : to;
-    struct mpl_tensor *wide = mpl_op_to(tape, a, dtype), *out;
+    const bool is_fused = a->dtype == MPL_FLOAT16 && dtype == MPL_FLOAT32;
+    struct mpl_tensor *wide = is_fused ? a : mpl_op_to(tape, a, dtype), *out;
     struct mpl_node *node =
         mpl_node_new(tape, "SoftmaxBackward0", softmax_backward, &wide, 1, 1, 1);
 

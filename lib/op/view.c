@@ -247,12 +247,43 @@ static void slice_backward(struct mpl_tape *tape, struct mpl_node *node, struct 
 struct mpl_tensor *mpl_op_slice_last(struct mpl_tape *tape, struct mpl_tensor *a,
                                      struct mpl_dim len)
 {
+    return mpl_op_narrow(tape, a, a->shape.ndim - 1, len);
+}
+
+static void select_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                            struct mpl_tensor **in)
+{
+    struct mpl_shape shape = edge_shape(node, 0);
+
+    in[0] =
+        mpl_hold(mpl_empty(tape, "select_backward.default", (enum mpl_dtype)out[0]->dtype, &shape));
+}
+
+struct mpl_tensor *mpl_op_select(struct mpl_tape *tape, struct mpl_tensor *a, int dim)
+{
+    struct mpl_node *node = mpl_node_new(tape, "SelectBackward0", select_backward, &a, 1, 1, 0);
+    struct mpl_shape shape = a->shape;
+    int64_t stride[MPL_MAX_DIMS] = {0};
+
+    if (a->is_void)
+        return a;
+    shape.ndim--;
+    for (int i = 0; i < shape.ndim; i++) {
+        shape.dim[i] = a->shape.dim[i < dim ? i : i + 1];
+        stride[i] = a->stride[i < dim ? i : i + 1];
+    }
+    return make_view(tape, a, node, &shape, stride);
+}
+
+struct mpl_tensor *mpl_op_narrow(struct mpl_tape *tape, struct mpl_tensor *a, int dim,
+                                 struct mpl_dim len)
+{
     struct mpl_node *node = mpl_node_new(tape, "SliceBackward0", slice_backward, &a, 1, 1, 0);
     struct mpl_shape shape = a->shape;
 
     if (a->is_void)
         return a;
-    shape.dim[shape.ndim - 1] = len;
+    shape.dim[dim] = len;
     return make_view(tape, a, node, &shape, a->stride);
 }
 
@@ -268,6 +299,68 @@ struct mpl_tensor *mpl_op_stride_last(struct mpl_tape *tape, struct mpl_tensor *
     shape.dim[shape.ndim - 1].n = (shape.dim[shape.ndim - 1].n + step - 1) / step;
     stride[shape.ndim - 1] *= step;
     return make_view(tape, a, node, &shape, stride);
+}
+
+static void index_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                           struct mpl_tensor **in)
+{
+    const struct mpl_shape shape = edge_shape(node, 0);
+
+    (void)mpl_saved(tape, node, 0);
+    in[0] = mpl_hold(mpl_empty(tape, "new_zeros.default", (enum mpl_dtype)out[0]->dtype, &shape));
+}
+
+struct mpl_tensor *mpl_op_index_one(struct mpl_tape *tape, struct mpl_tensor *a, int dim)
+{
+    struct mpl_node *node = mpl_node_new(tape, "IndexBackward0", index_backward, &a, 1, 1, 1);
+    const struct mpl_shape one = mpl_shape1(mpl_dim(1));
+    struct mpl_tensor *index, *out;
+    struct mpl_shape shape = a->shape;
+
+    if (a->is_void)
+        return a;
+    shape.dim[dim] = mpl_dim(1);
+    index = mpl_empty(tape, "_to_copy.default", MPL_INT64, &one);
+    mpl_save(tape, node, index);
+    out = mpl_empty(tape, "index.Tensor", (enum mpl_dtype)a->dtype, &shape);
+    mpl_consume(tape, index);
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, a);
+    return out;
+}
+
+/* Each input gets every second element of the gradient. */
+static void interleave_backward(struct mpl_tape *tape, struct mpl_node *node,
+                                struct mpl_tensor **out, struct mpl_tensor **in)
+{
+    for (int i = 0; i < 2; i++) {
+        const struct mpl_shape shape = edge_shape(node, i);
+        int64_t stride[MPL_MAX_DIMS];
+
+        if (!mpl_needs(node, i))
+            continue;
+        memcpy(stride, out[0]->stride, sizeof(stride));
+        stride[shape.ndim - 1] *= 2;
+        in[i] = mpl_hold(mpl_alias(tape, out[0]));
+        set_layout(in[i], &shape, stride);
+    }
+}
+
+struct mpl_tensor *mpl_op_interleave(struct mpl_tape *tape, struct mpl_tensor *a,
+                                     struct mpl_tensor *b)
+{
+    struct mpl_node *node = mpl_node_new(tape, "StackBackward0", interleave_backward,
+                                         (struct mpl_tensor *[]){a, b}, 2, 1, 0);
+    struct mpl_shape shape = a->shape;
+    struct mpl_tensor *out;
+
+    if (!a->is_void)
+        shape.dim[shape.ndim - 1].n *= 2;
+    out = mpl_empty(tape, "stack.default", (enum mpl_dtype)a->dtype, &shape);
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, a);
+    mpl_consume(tape, b);
+    return out;
 }
 
 /* One tensor of all gradients; a part without one counts as zeros, made for the time of the copy.

@@ -101,7 +101,14 @@ struct mpl_model {
     struct mpl_layer_list no_rope_layers; /* smollm3: 1 for a layer with rotary positions */
     double clip_qkv;                      /* olmo: 0: none */
     bool use_sliding_window, qk_norm, parallel_residual;
-    struct mpl_layer_list layer_types; /* enum mpl_layer_type */
+    int64_t embedding_size; /* width of the embedding where it differs: opt; 0: hidden_size */
+    bool do_layer_norm_before, remove_final_layer_norm, layer_norm_affine; /* opt */
+    bool residual_after_norm;                                              /* bloom */
+    int64_t rotary_dim; /* elements of a head that turn, where that is said; 0: by the factor */
+    bool multi_query, parallel_attention, new_decoder_architecture; /* falcon */
+    int64_t num_ln_in_parallel_attn;                                /* falcon; 0: not given */
+    int64_t type_vocab_size;                                        /* bert: kinds of tokens */
+    struct mpl_layer_list layer_types;                              /* enum mpl_layer_type */
 };
 
 struct mpl_optimizer_spec {

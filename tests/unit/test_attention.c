@@ -34,6 +34,7 @@ static const char efficient_node[] = "ScaledDotProductEfficientAttentionBackward
 static const char cudnn_node[] = "ScaledDotProductCudnnAttentionBackward0";
 static const char padded_flash_node[] = "SliceBackward0"; /* cuts the padding off */
 static const char math_node[] = "ViewBackward0";          /* of a batched product */
+static const char half_math_node[] = "ToCopyBackward0";   /* back from float32 */
 
 static const struct {
     uint16_t minor; /* PyTorch 2.x */
@@ -49,14 +50,15 @@ static const struct {
     {13, 8.0, BF16, 2, 2, 256, false, false, flash_node},
     {13, 8.0, BF16, 2, 2, 264, false, false, efficient_node},
     {13, 8.0, BF16, 2, 2, 16, true, false, efficient_node},
-    {13, 8.0, BF16, 4, 2, 16, true, false, math_node},
+    {13, 8.0, BF16, 4, 2, 16, true, false, half_math_node},
     {14, 8.0, BF16, 4, 2, 16, true, false, efficient_node},
-    {13, 8.0, BF16, 2, 2, 20, true, false, math_node},
+    {13, 8.0, BF16, 2, 2, 20, true, false, half_math_node},
     {13, 8.0, F32, 2, 2, 20, false, false, efficient_node},
     {13, 8.0, F32, 2, 2, 18, false, false, math_node},
     {13, 8.0, F32, 4, 2, 16, false, false, math_node},
     {13, 7.5, F16, 2, 2, 16, false, false, efficient_node},
-    {13, 7.5, BF16, 2, 2, 16, false, false, math_node},
+    {13, 7.5, BF16, 2, 2, 16, false, false, half_math_node},
+    {4, 7.5, BF16, 2, 2, 16, false, false, math_node},
     /* little shared memory: no backward for wide heads */
     {13, 8.6, BF16, 2, 2, 192, false, false, flash_node},
     {13, 8.6, BF16, 2, 2, 200, false, false, efficient_node},

@@ -180,7 +180,7 @@ static const struct {
     {"model.attention_dropout=0", MEMPLAN_OK, NULL, NULL},
     {"model.attention_dropout=0.1", MEMPLAN_OK, NULL, NULL},
     {"model.pretraining_tp=1", MEMPLAN_OK, NULL, NULL},
-    {"model.pretraining_tp=2", MEMPLAN_ERR_UNSUPPORTED, "/model/pretraining_tp", NULL},
+    {"model.pretraining_tp=2", MEMPLAN_OK, NULL, NULL},
     {"model.quantization_config={\"bits\": 4}", MEMPLAN_ERR_UNSUPPORTED, NULL, NULL},
     {"model.hidden_act=gelu", MEMPLAN_OK, NULL, NULL},
     {"model.hidden_act=sigmoid", MEMPLAN_ERR_UNSUPPORTED, "/model/hidden_act", NULL},

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/* source: transformers/models/falcon/modeling_falcon.py, configuration_falcon.py; release 5.24.0 */
+#include "arch/causal_lm.h"
+#include "arch/decoder.h"
+#include "op/op.h"
+
+struct layer {
+    struct mpl_lm_layer base;
+    struct mpl_linear query_key_value, dense, up, down; /* biases are added in a step of its own */
+    struct mpl_norm input_norm, mlp_norm;               /* mlp_norm.weight MPL_NO_PARAMETER: none */
+};
+
+/* Locals of FalconModel.forward. */
+enum { LAST_HIDDEN, LAST_WEIGHTS };
+
+/* Heads of keys and values that come out of query_key_value. */
+static int64_t kv_heads_of(const struct mpl_model *m)
+{
+    return m->new_decoder_architecture || !m->multi_query ? m->num_key_value_heads : 1;
+}
+
+static bool has_two_norms(const struct mpl_model *m)
+{
+    return m->parallel_attention && m->num_ln_in_parallel_attn == 2;
+}
+
+static void describe_norms(struct mpl_network *network, struct layer *layer)
+{
+    const struct mpl_model *m = &network->plan->model;
+    const int64_t h = m->hidden_size;
+
+    layer->mlp_norm = (struct mpl_norm){MPL_NORM_LAYER, MPL_NO_PARAMETER, MPL_NO_PARAMETER};
+    if (!m->parallel_attention)
+        layer->mlp_norm = mpl_norm_add(network, MPL_NORM_LAYER, "post_attention_layernorm", h);
+    layer->input_norm =
+        mpl_norm_add(network, MPL_NORM_LAYER, has_two_norms(m) ? "ln_attn" : "input_layernorm", h);
+    if (has_two_norms(m))
+        layer->mlp_norm = mpl_norm_add(network, MPL_NORM_LAYER, "ln_mlp", h);
+}
+
+static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
+{
+    const struct mpl_model *m = &network->plan->model;
+    const int64_t h = m->hidden_size;
+    const int64_t width = h + 2 * kv_heads_of(m) * m->head_dim;
+    const bool has_bias = m->attention_bias;
+    struct layer *layer = (struct layer *)base;
+
+    layer->query_key_value =
+        mpl_linear_add(network, "self_attention.query_key_value", width, h, has_bias);
+    layer->dense = mpl_linear_add(network, "self_attention.dense", h, h, has_bias);
+    layer->up = mpl_linear_add(network, "mlp.dense_h_to_4h", m->intermediate_size, h, has_bias);
+    layer->down = mpl_linear_add(network, "mlp.dense_4h_to_h", h, m->intermediate_size, has_bias);
+    describe_norms(network, layer);
+}
+
+/* FalconLinear: input @ weight.T, then + bias. Autocast keeps no copy of a view such as weight.T.
+ */
+static struct mpl_tensor *linear(struct mpl_tape *tape, const struct mpl_network *network,
+                                 const struct mpl_linear *layer, struct mpl_tensor *x)
+{
+    struct mpl_tensor *weight = mpl_network_weight(network, layer->weight), *h;
+
+    if (tape->autocast != MPL_DTYPE_NONE)
+        weight = mpl_op_to(tape, weight, tape->autocast);
+    h = mpl_hold(mpl_op_linear(tape, x, weight, NULL));
+    if (layer->bias != MPL_NO_PARAMETER)
+        mpl_rebind(tape, &h, mpl_op_add(tape, h, mpl_network_weight(network, layer->bias)));
+    return mpl_return(h);
+}
+
+/* ---- heads ------------------------------------------------------------------------------------
+ */
+
+/* Each group's key or value for all its queries: [b, s, heads, d]; consumes x [b, s, kv, 1, d] */
+static struct mpl_tensor *spread(struct mpl_tape *tape, struct mpl_tensor *x, int64_t groups)
+{
+    struct mpl_shape shape = x->shape;
+
+    if (x->is_void)
+        return x;
+    shape.dim[3] = mpl_dim(groups);
+    return mpl_op_expand(tape, x, shape);
+}
+
+static struct mpl_tensor *flatten(struct mpl_tape *tape, struct mpl_tensor *x)
+{
+    const struct mpl_shape *s = &x->shape;
+
+    if (x->is_void)
+        return mpl_return(mpl_hold(x));
+    return mpl_op_reshape(
+        tape, x, mpl_shape4(s->dim[0], s->dim[1], mpl_dim_mul(s->dim[2], s->dim[3]), s->dim[4]));
+}
+
+/* new_decoder_architecture: [b, s, kv, groups + 2, d] */
+static void split_groups(struct mpl_tape *tape, const struct mpl_model *m, struct mpl_tensor *fused,
+                         struct mpl_tensor *qkv[3])
+{
+    const int64_t kv = m->num_key_value_heads, groups = m->num_attention_heads / kv;
+    const struct mpl_dim b = fused->shape.dim[0], s = fused->shape.dim[1];
+    struct mpl_tensor *flat[3];
+    struct mpl_tensor *all = mpl_hold(mpl_op_reshape(
+        tape, fused,
+        (struct mpl_shape){5, {b, s, mpl_dim(kv), mpl_dim(groups + 2), mpl_dim(m->head_dim)}}));
+
+    qkv[0] = mpl_hold(mpl_op_narrow(tape, all, 3, mpl_dim(groups)));
+    qkv[1] = mpl_hold(mpl_op_index_one(tape, all, 3));
+    qkv[2] = mpl_hold(mpl_op_index_one(tape, all, 3));
+    mpl_rebind(tape, &qkv[1], spread(tape, qkv[1], groups));
+    mpl_rebind(tape, &qkv[2], spread(tape, qkv[2], groups));
+    mpl_drop(tape, all);
+    for (int i = 0; i < 3; i++)
+        flat[i] = mpl_hold(flatten(tape, qkv[i]));
+    for (int i = 0; i < 3; i++)
+        mpl_rebind(tape, &qkv[i], mpl_return(flat[i]));
+}
+
+/* multi_query: [b, s, heads + 2, d] */
+static void split_one(struct mpl_tape *tape, const struct mpl_model *m, struct mpl_tensor *fused,
+                      struct mpl_tensor *qkv[3])
+{
+    const int64_t heads = m->num_attention_heads;
+    struct mpl_tensor *all =
+        mpl_hold(mpl_op_reshape(tape, fused,
+                                mpl_shape4(fused->shape.dim[0], fused->shape.dim[1],
+                                           mpl_dim(heads + 2), mpl_dim(m->head_dim))));
+
+    qkv[0] = mpl_hold(mpl_op_narrow(tape, all, 2, mpl_dim(heads)));
+    qkv[1] = mpl_hold(mpl_op_index_one(tape, all, 2));
+    qkv[2] = mpl_hold(mpl_op_index_one(tape, all, 2));
+    mpl_drop(tape, all);
+}
+
+/* neither: [b, s, heads, 3, d] */
+static void split_three(struct mpl_tape *tape, const struct mpl_model *m, struct mpl_tensor *fused,
+                        struct mpl_tensor *qkv[3])
+{
+    struct mpl_tensor *all = mpl_hold(mpl_op_reshape(
+        tape, fused,
+        (struct mpl_shape){5,
+                           {fused->shape.dim[0], fused->shape.dim[1],
+                            mpl_dim(m->num_attention_heads), mpl_dim(3), mpl_dim(m->head_dim)}}));
+
+    for (int i = 0; i < 3; i++)
+        qkv[i] = mpl_hold(mpl_op_select(tape, all, 3));
+    mpl_drop(tape, all);
+}
+
+static void split(struct mpl_tape *tape, const struct mpl_model *m, struct mpl_tensor *fused,
+                  struct mpl_tensor *qkv[3])
+{
+    if (m->new_decoder_architecture)
+        split_groups(tape, m, fused, qkv);
+    else if (m->multi_query)
+        split_one(tape, m, fused, qkv);
+    else
+        split_three(tape, m, fused, qkv);
+    for (int i = 0; i < 3; i++)
+        mpl_rebind(tape, &qkv[i], mpl_op_transpose(tape, qkv[i], 1, 2));
+    for (int i = 0; i < 3; i++)
+        if (!qkv[i]->is_void)
+            mpl_rebind(tape, &qkv[i], mpl_op_reshape(tape, qkv[i], qkv[i]->shape));
+}
+
+/* ---- layer ------------------------------------------------------------------------------------
+ */
+
+/* eager: softmax(q k / sqrt(d) + mask, dtype=hidden_states.dtype) v, the division in place */
+static struct mpl_tensor *attend_eager(struct mpl_tape *tape, struct mpl_tensor *const qkv[3],
+                                       struct mpl_tensor *mask, enum mpl_dtype dtype,
+                                       struct mpl_tensor **weights_out)
+{
+    struct mpl_tensor *scores =
+        mpl_hold(mpl_op_matmul(tape, qkv[0], mpl_op_transpose(tape, qkv[1], 2, 3)));
+
+    mpl_rebind(tape, &scores, mpl_op_div_number_in_place(tape, scores));
+    mpl_rebind(tape, &scores,
+               mpl_op_softmax(tape, mask ? mpl_op_add(tape, scores, mask) : scores, dtype));
+    *weights_out = scores;
+    return mpl_hold(mpl_op_matmul(tape, scores, qkv[2]));
+}
+
+static struct mpl_tensor *attend_sdpa(struct mpl_tape *tape, struct mpl_tensor *const qkv[3],
+                                      struct mpl_tensor *mask)
+{
+    const struct mpl_sdpa_options options = {.mask = mask, .has_no_groups = true};
+
+    return mpl_hold(mpl_op_sdpa_with(tape, qkv[0], qkv[1], qkv[2], &options));
+}
+
+static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *layer,
+                                    struct mpl_tensor *x, struct mpl_tensor **weights_out)
+{
+    const struct mpl_lm *lm = layer->base.lm;
+    const struct mpl_network *network = lm->network;
+    struct mpl_tensor *fused = mpl_hold(linear(tape, network, &layer->query_key_value, x));
+    struct mpl_tensor *qkv[3] = {tape->void_tensor, tape->void_tensor, tape->void_tensor};
+    struct mpl_tensor *turned[2], *out;
+
+    if (!fused->is_void)
+        split(tape, &network->plan->model, fused, qkv);
+    for (int i = 0; i < 2; i++)
+        turned[i] = mpl_hold(mpl_rotate(tape, qkv[i], lm->cos, lm->sin));
+    for (int i = 0; i < 2; i++)
+        mpl_rebind(tape, &qkv[i], mpl_return(turned[i]));
+    if (network->plan->training.attention == MPL_ATTENTION_EAGER)
+        out = attend_eager(tape, qkv, lm->full.tensor, (enum mpl_dtype)x->dtype, weights_out);
+    else
+        out = attend_sdpa(tape, qkv, lm->full.tensor);
+    mpl_rebind(tape, &out, mpl_merge_heads(tape, mpl_op_transpose(tape, out, 1, 2)));
+    mpl_rebind(tape, &out, linear(tape, network, &layer->dense, out));
+    for (int i = 0; i < 3; i++)
+        mpl_drop(tape, qkv[i]);
+    mpl_drop(tape, fused);
+    return mpl_return(out);
+}
+
+static struct mpl_tensor *mlp(struct mpl_tape *tape, const struct layer *layer,
+                              struct mpl_tensor *x)
+{
+    const struct mpl_network *network = layer->base.lm->network;
+    struct mpl_tensor *h = linear(tape, network, &layer->up, x);
+
+    h = mpl_hold(mpl_activation_call(tape, network->plan->model.hidden_act, h));
+    mpl_rebind(tape, &h, linear(tape, network, &layer->down, h));
+    return mpl_return(h);
+}
+
+/* residual + dropout(x); floating */
+static struct mpl_tensor *dropout_add(struct mpl_tape *tape, struct mpl_tensor *x,
+                                      struct mpl_tensor *residual, double p)
+{
+    struct mpl_tensor *kept = mpl_hold(mpl_op_dropout(tape, x, p));
+    struct mpl_tensor *out = mpl_op_add(tape, residual, kept);
+
+    mpl_drop(tape, kept);
+    return out;
+}
+
+/* The model's loop keeps the layer's result, a pair, until the next one is there. */
+static void keep_outputs(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *out,
+                         struct mpl_tensor *weights)
+{
+    if (tape->is_in_backward) { /* computed again: nobody takes the weights */
+        mpl_drop(tape, weights);
+        return;
+    }
+    mpl_rebind(tape, &lm->locals[LAST_HIDDEN], mpl_return(mpl_hold(out)));
+    if (weights)
+        mpl_rebind(tape, &lm->locals[LAST_WEIGHTS], mpl_return(weights));
+}
+
+static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
+                                        struct mpl_tensor *input)
+{
+    const struct layer *layer = context;
+    const struct mpl_network *network = layer->base.lm->network;
+    const struct mpl_model *m = &network->plan->model;
+    const bool is_parallel = m->new_decoder_architecture || m->parallel_attention;
+    struct mpl_tensor *residual = mpl_hold(mpl_return(mpl_hold(input))), *weights = NULL;
+    struct mpl_tensor *normed = mpl_hold(mpl_norm_call(tape, network, &layer->input_norm, input));
+    struct mpl_tensor *fed, *attended, *mlp_normed, *out;
+
+    mlp_normed = has_two_norms(m) ? mpl_hold(mpl_norm_call(tape, network, &layer->mlp_norm, input))
+                                  : mpl_hold(mpl_return(mpl_hold(normed)));
+    attended = mpl_hold(attention(tape, layer, normed, &weights));
+    if (!is_parallel) {
+        mpl_rebind(tape, &residual, dropout_add(tape, attended, residual, m->attention_dropout));
+        mpl_rebind(tape, &mlp_normed, mpl_norm_call(tape, network, &layer->mlp_norm, residual));
+    }
+    fed = mpl_hold(mlp(tape, layer, mlp_normed));
+    if (is_parallel)
+        mpl_rebind(tape, &fed, mpl_op_add_in_place(tape, fed, attended));
+    out = mpl_hold(dropout_add(tape, fed, residual, m->hidden_dropout));
+    mpl_drop(tape, residual);
+    mpl_drop(tape, normed);
+    mpl_drop(tape, mlp_normed);
+    mpl_drop(tape, attended);
+    mpl_drop(tape, fed);
+    keep_outputs(tape, layer->base.lm, out, weights);
+    return mpl_return(out);
+}
+
+static void make_masks(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *embeds,
+                       struct mpl_tensor *attention_mask)
+{
+    lm->full = mpl_causal_mask_always(tape, lm->network->plan, embeds, attention_mask);
+}
+
+static const struct mpl_lm_family family = {
+    .base = "transformer",
+    .embedding = "word_embeddings",
+    .layers = "h",
+    .norm = "ln_f",
+    .head = "lm_head",
+    .norm_kind = MPL_NORM_LAYER,
+    .layer_size = sizeof(struct layer),
+    .layer_room = 12,
+    .describe_layer = describe_layer,
+    .layer_forward = layer_forward,
+    .make_masks = make_masks,
+};
+
+static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
+{
+    return mpl_lm_build(network, &family, err);
+}
+
+static void derive(struct mpl_plan *plan)
+{
+    struct mpl_model *m = &plan->model;
+
+    if (!m->intermediate_size)
+        m->intermediate_size = 4 * m->hidden_size;
+    if (!m->num_ln_in_parallel_attn && m->new_decoder_architecture)
+        m->num_ln_in_parallel_attn = 2;
+}
+
+static const struct mpl_config_key keys[] = {
+    {"hidden_size", "n_embed", NULL},
+    {"num_key_value_heads", "num_kv_heads", "null"},
+    {"intermediate_size", "ffn_hidden_size", "null"},
+    {"hidden_act", "activation", "\"gelu\""},
+    {"attention_bias", "bias", "false"},
+    {"tie_word_embeddings", NULL, "true"},
+    {NULL, NULL, NULL},
+};
+
+const struct mpl_arch mpl_arch_falcon = {
+    .config = {.model_type = "falcon", .help = "Falcon", .keys = keys, .derive = derive},
+    .build = build,
+};

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* source: transformers/models/gpt_neox/modeling_gpt_neox.py, configuration_gpt_neox.py; release
+ * 5.24.0 */
+#include "arch/causal_lm.h"
+#include "arch/decoder.h"
+#include "op/op.h"
+
+struct layer {
+    struct mpl_lm_layer base;
+    struct mpl_norm input_norm, post_norm;
+    struct mpl_linear query_key_value, dense;
+    struct mpl_plain_mlp mlp;
+};
+
+static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
+{
+    const struct mpl_model *m = &network->plan->model;
+    const int64_t h = m->hidden_size;
+    const bool has_bias = m->attention_bias;
+    struct layer *layer = (struct layer *)base;
+
+    layer->input_norm = mpl_norm_add(network, MPL_NORM_LAYER, "input_layernorm", h);
+    layer->post_norm = mpl_norm_add(network, MPL_NORM_LAYER, "post_attention_layernorm", h);
+    layer->query_key_value =
+        mpl_linear_add(network, "attention.query_key_value", 3 * h, h, has_bias);
+    layer->dense = mpl_linear_add(network, "attention.dense", h, h, has_bias);
+    layer->mlp.up = mpl_linear_add(network, "mlp.dense_h_to_4h", m->intermediate_size, h, true);
+    layer->mlp.down = mpl_linear_add(network, "mlp.dense_4h_to_h", h, m->intermediate_size, true);
+}
+
+/* x[..., from : from + len]; held */
+static struct mpl_tensor *part(struct mpl_tape *tape, struct mpl_tensor *x, int64_t len)
+{
+    if (x->is_void || x->shape.dim[3].n == len)
+        return mpl_hold(mpl_return(mpl_hold(x)));
+    return mpl_hold(mpl_op_slice_last(tape, x, mpl_dim(len)));
+}
+
+/* apply_rotary_pos_emb: the first elements of a head turn, the others are joined to them. */
+static void rotate(struct mpl_tape *tape, const struct mpl_lm *lm, struct mpl_attention_call *call)
+{
+    struct mpl_tensor **const states[2] = {&call->q, &call->k};
+    const int64_t dim = lm->rotary_dim, rest = lm->network->plan->model.head_dim - dim;
+    struct mpl_tensor *rot[2], *pass[2], *embed[2];
+
+    for (int i = 0; i < 2; i++) {
+        rot[i] = part(tape, *states[i], dim);
+        pass[i] = mpl_hold(mpl_op_slice_last(tape, *states[i], mpl_dim(rest)));
+    }
+    for (int i = 0; i < 2; i++)
+        embed[i] = mpl_hold(mpl_rotate(tape, rot[i], lm->cos, lm->sin));
+    for (int i = 0; i < 2; i++)
+        mpl_rebind(tape, &embed[i], mpl_op_cat(tape, embed[i], pass[i], 3));
+    for (int i = 0; i < 2; i++) {
+        mpl_drop(tape, rot[i]);
+        mpl_drop(tape, pass[i]);
+        mpl_rebind(tape, states[i], mpl_return(embed[i]));
+    }
+}
+
+static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *layer,
+                                    struct mpl_tensor *x, struct mpl_tensor **weights_out)
+{
+    const struct mpl_network *network = layer->base.lm->network;
+    const struct mpl_model *m = &network->plan->model;
+    struct mpl_attention_call call = mpl_lm_attention_call(&layer->base);
+    struct mpl_tensor *qkv =
+        mpl_hold(mpl_split_heads(tape, mpl_linear_call(tape, network, &layer->query_key_value, x),
+                                 m->num_attention_heads, 3 * m->head_dim));
+    struct mpl_tensor *parts[3], *out;
+
+    mpl_op_split_last(tape, qkv, 3, NULL, parts);
+    call.q = mpl_hold(parts[0]);
+    call.k = mpl_hold(parts[1]);
+    call.v = mpl_hold(parts[2]);
+    rotate(tape, layer->base.lm, &call);
+    out = mpl_attention_interface(tape, network->plan, &call, weights_out);
+    out = mpl_hold(mpl_merge_heads(tape, out));
+    mpl_rebind(tape, &out, mpl_linear_call(tape, network, &layer->dense, out));
+    mpl_drop(tape, call.q);
+    mpl_drop(tape, call.k);
+    mpl_drop(tape, call.v);
+    mpl_drop(tape, qkv);
+    return mpl_return(out);
+}
+
+/* mlp(post_attention_layernorm(x)), then dropout; held */
+static struct mpl_tensor *feed(struct mpl_tape *tape, const struct layer *layer,
+                               struct mpl_tensor *x)
+{
+    const struct mpl_network *network = layer->base.lm->network;
+    struct mpl_tensor *normed = mpl_norm_call(tape, network, &layer->post_norm, x);
+    struct mpl_tensor *out = mpl_hold(mpl_plain_mlp_forward(tape, network, &layer->mlp, normed));
+
+    mpl_rebind(tape, &out, mpl_op_dropout(tape, out, network->plan->model.hidden_dropout));
+    return out;
+}
+
+static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
+                                        struct mpl_tensor *input)
+{
+    const struct layer *layer = context;
+    const struct mpl_network *network = layer->base.lm->network;
+    const struct mpl_model *m = &network->plan->model;
+    struct mpl_tensor *normed = mpl_hold(mpl_norm_call(tape, network, &layer->input_norm, input));
+    struct mpl_tensor *weights = NULL, *fed, *out;
+    struct mpl_tensor *attended = mpl_hold(attention(tape, layer, normed, &weights));
+
+    mpl_drop(tape, normed);
+    mpl_rebind(tape, &attended, mpl_op_dropout(tape, attended, m->hidden_dropout));
+    if (m->parallel_residual) {
+        fed = feed(tape, layer, input);
+        out = mpl_op_add(tape, mpl_op_add(tape, fed, attended), input);
+    } else {
+        mpl_rebind(tape, &attended, mpl_op_add(tape, attended, input));
+        fed = feed(tape, layer, attended);
+        out = mpl_op_add(tape, fed, attended);
+    }
+    mpl_drop(tape, fed);
+    mpl_drop(tape, attended);
+    mpl_drop(tape, weights);
+    return out;
+}
+
+static struct mpl_tensor *enter(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h)
+{
+    return mpl_op_dropout(tape, h, lm->network->plan->model.hidden_dropout);
+}
+
+static const struct mpl_lm_family family = {
+    .base = "gpt_neox",
+    .embedding = "embed_in",
+    .layers = "layers",
+    .norm = "final_layer_norm",
+    .head = "lm_head",
+    .norm_kind = MPL_NORM_LAYER,
+    .layer_size = sizeof(struct layer),
+    .layer_room = 12,
+    .describe_layer = describe_layer,
+    .layer_forward = layer_forward,
+    .enter = enter,
+};
+
+static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
+{
+    return mpl_lm_build(network, &family, err);
+}
+
+static const struct mpl_config_key keys[] = {
+    {"partial_rotary_factor", "rotary_pct", "0.25"},
+    {"parallel_residual", "use_parallel_residual", "true"},
+    {"attention_bias", NULL, "true"},
+    {"hidden_act", NULL, "\"gelu\""},
+    {NULL, NULL, NULL},
+};
+
+const struct mpl_arch mpl_arch_gpt_neox = {
+    .config = {.model_type = "gpt_neox", .help = "GPT-NeoX and Pythia", .keys = keys},
+    .build = build,
+};

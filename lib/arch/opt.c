@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* source: transformers/models/opt/modeling_opt.py, configuration_opt.py; release 5.24.0 */
+#include "arch/causal_lm.h"
+#include "arch/decoder.h"
+#include "op/op.h"
+
+/* Rows of the position table before the first position. */
+#define OFFSET 2
+
+struct layer {
+    struct mpl_lm_layer base;
+    struct mpl_linear k, v, q, out;
+    struct mpl_norm attention_norm, last_norm;
+    struct mpl_plain_mlp mlp;
+};
+
+/* The family's own, around the layers. */
+struct ends {
+    struct mpl_linear project_in, project_out; /* weight MPL_NO_PARAMETER: none */
+    struct mpl_norm norm;
+    bool has_norm;
+};
+
+static struct mpl_norm add_norm(struct mpl_network *network, const char *name)
+{
+    const struct mpl_model *m = &network->plan->model;
+
+    if (m->layer_norm_affine)
+        return mpl_norm_add(network, MPL_NORM_LAYER, name, m->hidden_size);
+    return (struct mpl_norm){MPL_NORM_LAYER, MPL_NO_PARAMETER, MPL_NO_PARAMETER};
+}
+
+static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
+{
+    const struct mpl_model *m = &network->plan->model;
+    const int64_t h = m->hidden_size;
+    const bool has_bias = m->attention_bias;
+    struct layer *layer = (struct layer *)base;
+
+    layer->k = mpl_linear_add(network, "self_attn.k_proj", h, h, has_bias);
+    layer->v = mpl_linear_add(network, "self_attn.v_proj", h, h, has_bias);
+    layer->q = mpl_linear_add(network, "self_attn.q_proj", h, h, has_bias);
+    layer->out = mpl_linear_add(network, "self_attn.out_proj", h, h, has_bias);
+    layer->attention_norm = add_norm(network, "self_attn_layer_norm");
+    layer->mlp.up = mpl_linear_add(network, "fc1", m->intermediate_size, h, has_bias);
+    layer->mlp.down = mpl_linear_add(network, "fc2", h, m->intermediate_size, has_bias);
+    layer->last_norm = add_norm(network, "final_layer_norm");
+}
+
+static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *layer,
+                                    struct mpl_tensor *x, struct mpl_tensor **weights_out)
+{
+    const struct mpl_network *network = layer->base.lm->network;
+    const struct mpl_model *m = &network->plan->model;
+    const int64_t heads = m->num_attention_heads, d = m->head_dim;
+    struct mpl_attention_call call = mpl_lm_attention_call(&layer->base);
+    struct mpl_tensor *out;
+
+    call.q = mpl_hold(mpl_op_mul_number(tape, mpl_linear_call(tape, network, &layer->q, x)));
+    mpl_rebind(tape, &call.q, mpl_split_heads(tape, call.q, heads, d));
+    call.k = mpl_hold(mpl_linear_call(tape, network, &layer->k, x));
+    call.v = mpl_hold(mpl_linear_call(tape, network, &layer->v, x));
+    mpl_rebind(tape, &call.k, mpl_split_heads(tape, call.k, heads, d));
+    mpl_rebind(tape, &call.v, mpl_split_heads(tape, call.v, heads, d));
+    out = mpl_attention_interface(tape, network->plan, &call, weights_out);
+    out = mpl_hold(mpl_merge_heads(tape, out));
+    mpl_rebind(tape, &out, mpl_linear_call(tape, network, &layer->out, out));
+    mpl_drop(tape, call.q);
+    mpl_drop(tape, call.k);
+    mpl_drop(tape, call.v);
+    return mpl_return(out);
+}
+
+/* From the norm before fc1, or from fc1, to fc2 with its dropout; *h is renamed at each step. */
+static void feed(struct mpl_tape *tape, const struct layer *layer, struct mpl_tensor **h)
+{
+    const struct mpl_network *network = layer->base.lm->network;
+    const struct mpl_model *m = &network->plan->model;
+
+    if (m->do_layer_norm_before)
+        mpl_rebind(tape, h, mpl_norm_call(tape, network, &layer->last_norm, *h));
+    mpl_rebind(tape, h, mpl_linear_call(tape, network, &layer->mlp.up, *h));
+    mpl_rebind(tape, h, mpl_activation_call(tape, m->hidden_act, *h));
+    mpl_rebind(tape, h, mpl_linear_call(tape, network, &layer->mlp.down, *h));
+    mpl_rebind(tape, h, mpl_op_dropout(tape, *h, m->hidden_dropout));
+}
+
+static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
+                                        struct mpl_tensor *input)
+{
+    const struct layer *layer = context;
+    const struct mpl_network *network = layer->base.lm->network;
+    const struct mpl_model *m = &network->plan->model;
+    const bool is_first = m->do_layer_norm_before;
+    struct mpl_tensor *residual = mpl_hold(mpl_return(mpl_hold(input))), *weights = NULL;
+    struct mpl_tensor *h = mpl_hold(mpl_return(mpl_hold(input)));
+    const struct mpl_shape shape = h->shape;
+
+    if (is_first)
+        mpl_rebind(tape, &h, mpl_norm_call(tape, network, &layer->attention_norm, h));
+    mpl_rebind(tape, &h, attention(tape, layer, h, &weights));
+    mpl_rebind(tape, &h, mpl_op_dropout(tape, h, m->hidden_dropout));
+    mpl_rebind(tape, &h, mpl_op_add(tape, residual, h));
+    if (!is_first)
+        mpl_rebind(tape, &h, mpl_norm_call(tape, network, &layer->attention_norm, h));
+    mpl_rebind(
+        tape, &h,
+        mpl_op_reshape(tape, h, mpl_shape2(mpl_dim_mul(shape.dim[0], shape.dim[1]), shape.dim[2])));
+    mpl_rebind(tape, &residual, mpl_return(mpl_hold(h)));
+    feed(tape, layer, &h);
+    mpl_rebind(tape, &h, mpl_op_reshape(tape, mpl_op_add(tape, residual, h), shape));
+    if (!is_first)
+        mpl_rebind(tape, &h, mpl_norm_call(tape, network, &layer->last_norm, h));
+    mpl_drop(tape, residual);
+    mpl_drop(tape, weights);
+    return mpl_return(h);
+}
+
+/* Everything of the decoder but the embedding stands in front of its layers. */
+static void describe_embedding(struct mpl_lm *lm)
+{
+    const struct mpl_model *m = &lm->network->plan->model;
+    struct ends *ends = lm->extra = mpl_arena_zalloc(lm->network->arena, sizeof(*ends));
+    const int64_t h = m->hidden_size, width = m->embedding_size;
+
+    lm->position_table =
+        mpl_network_add_under(lm->network, "embed_positions", ".weight",
+                              mpl_shape2(mpl_dim(m->max_position_embeddings + OFFSET), mpl_dim(h)));
+    if (!ends)
+        return;
+    ends->project_in.weight = ends->project_out.weight = MPL_NO_PARAMETER;
+    if (width != h) {
+        ends->project_out = mpl_linear_add(lm->network, "project_out", width, h, false);
+        ends->project_in = mpl_linear_add(lm->network, "project_in", h, width, false);
+    }
+    ends->has_norm = m->do_layer_norm_before && !m->remove_final_layer_norm;
+    if (ends->has_norm)
+        ends->norm = add_norm(lm->network, "final_layer_norm");
+}
+
+/* position_ids from a mask [b, s] of ones, float32, or from the one that is passed. */
+static void make_positions(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *mask)
+{
+    struct mpl_tensor *ones = mask, *ids;
+    struct mpl_shape shape = lm->input_ids->shape;
+
+    if (!mask)
+        ones = mpl_empty(tape, "ones.default", MPL_FLOAT32, &shape);
+    lm->locals[0] = ones = mpl_hold(mask ? mpl_return(mpl_hold(mask)) : ones);
+    lm->positions =
+        mpl_hold(mpl_op_map(tape, "cumsum.default", (enum mpl_dtype)ones->dtype, ones, NULL));
+    ids = mpl_op_map(tape, "mul.Tensor", (enum mpl_dtype)ones->dtype, lm->positions, ones);
+    ids = mpl_op_map(tape, "sub.Tensor", (enum mpl_dtype)ones->dtype, ids, NULL);
+    mpl_rebind(tape, &lm->positions, mpl_op_to(tape, ids, MPL_INT64));
+}
+
+static struct mpl_tensor *enter(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h)
+{
+    const struct ends *ends = lm->extra;
+    struct mpl_tensor *table = mpl_network_weight(lm->network, lm->position_table);
+
+    lm->locals[1] = mpl_hold(mpl_op_embedding(
+        tape, table, mpl_op_map(tape, "add.Tensor", MPL_INT64, lm->positions, NULL)));
+    if (ends->project_in.weight != MPL_NO_PARAMETER)
+        mpl_rebind(tape, &lm->embeds, mpl_linear_call(tape, lm->network, &ends->project_in, h));
+    else
+        mpl_consume(tape, h);
+    return mpl_op_add(tape, lm->embeds, lm->locals[1]);
+}
+
+static struct mpl_tensor *end(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h)
+{
+    const struct ends *ends = lm->extra;
+
+    if (ends->has_norm)
+        h = mpl_norm_call(tape, lm->network, &ends->norm, h);
+    if (ends->project_out.weight != MPL_NO_PARAMETER)
+        h = mpl_linear_call(tape, lm->network, &ends->project_out, h);
+    return h->is_floating ? h : mpl_return(mpl_hold(h));
+}
+
+static const struct mpl_lm_family family = {
+    .base = "model.decoder",
+    .embedding = "embed_tokens",
+    .layers = "layers",
+    .head = "lm_head",
+    .has_no_rotary = true,
+    .has_plain_mask = true,
+    .layer_size = sizeof(struct layer),
+    .layer_room = 16,
+    .describe_layer = describe_layer,
+    .layer_forward = layer_forward,
+    .describe_embedding = describe_embedding,
+    .make_positions = make_positions,
+    .enter = enter,
+    .end = end,
+    .extra_room = 5,
+};
+
+static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
+{
+    return mpl_lm_build(network, &family, err);
+}
+
+static void derive(struct mpl_plan *plan)
+{
+    if (!plan->model.embedding_size)
+        plan->model.embedding_size = plan->model.hidden_size;
+}
+
+static const struct mpl_config_key keys[] = {
+    {"intermediate_size", "ffn_dim", NULL},
+    {"embedding_size", "word_embed_proj_dim", "null"},
+    {"hidden_act", "activation_function", "\"relu\""},
+    {"hidden_dropout", "dropout", "0.1"},
+    {"attention_bias", "enable_bias", "true"},
+    {"tie_word_embeddings", NULL, "true"},
+    {NULL, NULL, NULL},
+};
+
+const struct mpl_arch mpl_arch_opt = {
+    .config = {.model_type = "opt", .help = "OPT", .keys = keys, .derive = derive},
+    .build = build,
+};

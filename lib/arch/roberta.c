@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* source: transformers/models/roberta/modeling_roberta.py, configuration_roberta.py; release 5.24.0
+ */
+#include "arch/bert.h"
+
+static const struct mpl_bert_form form = {
+    .head = "lm_head.",
+    .head_dense = "dense",
+    .head_norm = "layer_norm",
+    .counts_positions = true,
+    .has_types_first = true,
+    .has_gelu_head = true,
+};
+
+static const struct mpl_lm_family family = {
+    MPL_BERT_HOOKS,
+    .base = "roberta",
+    .head = "lm_head.decoder",
+};
+
+static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
+{
+    return mpl_bert_build(network, &family, &form, err);
+}
+
+const struct mpl_arch mpl_arch_roberta = {
+    .config = {.model_type = "roberta",
+               .help = "RoBERTa, trained as a masked language model",
+               .keys = mpl_bert_keys},
+    .build = build,
+};
