@@ -6,6 +6,8 @@
  * source: torch/utils/checkpoint.py (_CheckpointFrame, _checkpoint_hook, _recomputation_hook,
  * early stop).
  */
+#include <string.h>
+
 #include "tape/tape.h"
 
 struct mpl_frame {
@@ -18,6 +20,8 @@ struct mpl_frame {
     struct mpl_tensor *input;
     struct mpl_tensor *kwargs[MPL_MAX_KWARGS];
     struct mpl_tensor **recomputed; /* count entries, arena memory */
+    bool *is_dead;                  /* dead_cap entries: slots that nobody waits for any more */
+    uint32_t dead_cap;
     enum mpl_dtype autocast;
 };
 
@@ -26,14 +30,44 @@ static void frame_free(struct mpl_tape *tape, struct mpl_frame *frame)
     mpl_drop(tape, frame->input);
     for (int i = 0; i < MPL_MAX_KWARGS; i++)
         mpl_drop(tape, frame->kwargs[i]);
-    for (uint32_t i = 0; frame->recomputed && i < frame->count; i++)
-        mpl_drop(tape, frame->recomputed[i]); /* what no rule asked for */
 }
 
-void mpl_frame_unref(struct mpl_tape *tape, struct mpl_frame *frame)
+static void unref(struct mpl_tape *tape, struct mpl_frame *frame)
 {
     if (!--frame->refs)
         frame_free(tape, frame);
+}
+
+/* Most calls have none of these: a graph that leads to no result died before backward. */
+static void mark_dead(struct mpl_tape *tape, struct mpl_frame *frame, uint32_t index)
+{
+    if (index >= frame->dead_cap) {
+        const uint32_t cap = 2 * (index + 1);
+        bool *grown = mpl_arena_zalloc(&tape->arena, cap * sizeof(*grown));
+
+        if (!grown) {
+            mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
+            return;
+        }
+        if (frame->dead_cap)
+            memcpy(grown, frame->is_dead, frame->dead_cap * sizeof(*grown));
+        frame->is_dead = grown;
+        frame->dead_cap = cap;
+    }
+    frame->is_dead[index] = true;
+}
+
+void mpl_frame_forget(struct mpl_tape *tape, struct mpl_saved *slot)
+{
+    struct mpl_frame *frame = slot->frame;
+
+    if (!frame->is_recomputed) {
+        mark_dead(tape, frame, slot->index);
+    } else if (frame->recomputed[slot->index]) {
+        mpl_drop(tape, frame->recomputed[slot->index]);
+        frame->recomputed[slot->index] = NULL;
+    }
+    unref(tape, frame);
 }
 
 bool mpl_frame_pack(struct mpl_tape *tape, struct mpl_saved *slot, struct mpl_tensor *tensor)
@@ -48,7 +82,8 @@ bool mpl_frame_pack(struct mpl_tape *tape, struct mpl_saved *slot, struct mpl_te
         return true;
     }
     index = frame->next++;
-    frame->recomputed[index] = mpl_hold(mpl_alias(tape, tensor));
+    if (index >= frame->dead_cap || !frame->is_dead[index])
+        frame->recomputed[index] = mpl_hold(mpl_alias(tape, tensor));
     if (frame->next == frame->count)
         tape->is_stopped = true; /* early stop: nothing that follows is needed */
     return false;
@@ -124,6 +159,6 @@ struct mpl_tensor *mpl_checkpoint(struct mpl_tape *tape, mpl_forward *forward, v
     tape->frame = frame;
     result = forward(tape, context, frame->input);
     tape->frame = outer;
-    mpl_frame_unref(tape, frame);
+    unref(tape, frame);
     return result;
 }

@@ -201,7 +201,7 @@ void mpl_node_release(struct mpl_tape *tape, struct mpl_node *node)
     for (int i = 0; i < node->saved_count; i++) {
         mpl_drop(tape, node->saved[i].tensor);
         if (node->saved[i].frame)
-            mpl_frame_unref(tape, node->saved[i].frame);
+            mpl_frame_forget(tape, &node->saved[i]);
     }
     node->saved_count = 0;
 }

@@ -296,7 +296,9 @@ struct mpl_tensor *mpl_checkpoint(struct mpl_tape *tape, mpl_forward *forward, v
 /* ---- for the engine and the checkpoints ---------------------------------------------------- */
 
 struct mpl_tensor *mpl_unpack(struct mpl_tape *tape, struct mpl_saved *slot);
-void mpl_frame_unref(struct mpl_tape *tape, struct mpl_frame *frame);
+/** A slot of a checkpointed call is given up: what was computed again for it goes, or will not be
+ * kept. */
+void mpl_frame_forget(struct mpl_tape *tape, struct mpl_saved *slot);
 /** Called by mpl_save inside a checkpointed call; true when the slot was taken over. */
 bool mpl_frame_pack(struct mpl_tape *tape, struct mpl_saved *slot, struct mpl_tensor *tensor);
 
