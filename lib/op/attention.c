@@ -134,6 +134,22 @@ static void fused_backward(struct mpl_tape *tape, struct mpl_node *node, struct 
             mpl_drop(tape, call.results[i]);
 }
 
+/* [b, H, s, d of values]; a kernel that follows the query does so in the order of dimensions. */
+static struct mpl_tensor *attended(struct mpl_tape *tape, const struct call *call)
+{
+    const struct mpl_tensor *q = call->qkv[0];
+    struct mpl_shape shape = q->shape;
+    int64_t stride[MPL_MAX_DIMS] = {0};
+
+    shape.dim[3] = call->qkv[2]->shape.dim[3];
+    if (shape.dim[3].n == q->shape.dim[3].n)
+        return kernel_output(tape, call->kernel, call->kernel->forward, q);
+    if (call->kernel->follows_input_layout && q->stride[1] > q->stride[2])
+        return mpl_empty(tape, call->kernel->forward, (enum mpl_dtype)q->dtype, &shape);
+    heads_inside(&shape, stride);
+    return mpl_empty_strided(tape, call->kernel->forward, (enum mpl_dtype)q->dtype, &shape, stride);
+}
+
 static struct mpl_tensor *make_output(struct mpl_tape *tape, void *context, int which)
 {
     const struct call *call = context;
@@ -146,7 +162,7 @@ static struct mpl_tensor *make_output(struct mpl_tape *tape, void *context, int 
     lse = mpl_shape3(q->shape.dim[0], q->shape.dim[1], rows);
     switch (which) {
     case MPL_ATTENTION_OUT:
-        return mpl_hold(kernel_output(tape, call->kernel, call->kernel->forward, q));
+        return mpl_hold(attended(tape, call));
     case MPL_ATTENTION_LSE:
         return mpl_hold(mpl_empty(tape, call->kernel->forward, MPL_FLOAT32, &lse));
     case MPL_ATTENTION_SEED:

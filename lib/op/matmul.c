@@ -298,3 +298,10 @@ struct mpl_tensor *mpl_op_baddbmm(struct mpl_tape *tape, struct mpl_tensor *bias
     mpl_consume(tape, y);
     return out;
 }
+
+struct mpl_tensor *mpl_op_bmm(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b)
+{
+    struct mpl_tensor *right = mpl_autocast(tape, b), *left = mpl_autocast(tape, a);
+
+    return bmm(tape, left, right);
+}

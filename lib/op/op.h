@@ -18,13 +18,14 @@
 
 /* ---- pointwise: result has the broadcast shape, laid out as TensorIterator would ------------ */
 struct mpl_tensor *mpl_op_add(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
-struct mpl_tensor *mpl_op_sub(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
 struct mpl_tensor *mpl_op_mul(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
 /** a += b, b no wider than a: the result is a under its new history. */
 struct mpl_tensor *mpl_op_add_in_place(struct mpl_tape *tape, struct mpl_tensor *a,
                                        struct mpl_tensor *b);
 /** a /= number */
 struct mpl_tensor *mpl_op_div_number_in_place(struct mpl_tape *tape, struct mpl_tensor *a);
+struct mpl_tensor *mpl_op_sub(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
+struct mpl_tensor *mpl_op_div(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
 struct mpl_tensor *mpl_op_add_scalar(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_mul_scalar(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_mul_number(struct mpl_tape *tape,
@@ -44,6 +45,15 @@ struct mpl_tensor *mpl_op_gelu_fast(struct mpl_tape *tape, struct mpl_tensor *a)
 struct mpl_tensor *mpl_op_quick_gelu(struct mpl_tape *tape, struct mpl_tensor *a);
 /** clamp_(min, max) in place: the same storage; a copy of what was there is kept for backward. */
 struct mpl_tensor *mpl_op_clamp_in_place(struct mpl_tape *tape, struct mpl_tensor *a);
+/** view_as_real(view_as_complex(a) * b): a float32, its last dimension pairs; b complex numbers
+ * counted as pairs of float32, without gradient. */
+struct mpl_tensor *mpl_op_complex_mul(struct mpl_tape *tape, struct mpl_tensor *a,
+                                      struct mpl_tensor *b);
+/** a.masked_fill(mask, number) */
+struct mpl_tensor *mpl_op_masked_fill(struct mpl_tape *tape, struct mpl_tensor *a,
+                                      struct mpl_tensor *mask);
+/** a.clamp(max), or with both bounds. */
+struct mpl_tensor *mpl_op_clamp(struct mpl_tape *tape, struct mpl_tensor *a, bool has_both);
 /** native_dropout with probability p, in training; the tensor itself when p is 0. */
 struct mpl_tensor *mpl_op_dropout(struct mpl_tape *tape, struct mpl_tensor *a, double p);
 /** tensor.to(dtype): the tensor itself when it is of that dtype. */
@@ -52,14 +62,49 @@ struct mpl_tensor *mpl_op_to(struct mpl_tape *tape, struct mpl_tensor *a, enum m
 struct mpl_tensor *mpl_op_map(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
                               struct mpl_tensor *a, struct mpl_tensor *b);
 
+/* ---- in place: the result is the first argument under its new history ------------------------ */
+/** a += b; b no wider than a. */
+struct mpl_tensor *mpl_op_add_in_place(struct mpl_tape *tape, struct mpl_tensor *a,
+                                       struct mpl_tensor *b);
+/** a /= b */
+struct mpl_tensor *mpl_op_div_in_place(struct mpl_tape *tape, struct mpl_tensor *a,
+                                       struct mpl_tensor *b);
+/** base[..., from:to].copy_(source): source has the slice's shape. */
+struct mpl_tensor *mpl_op_copy_into_slice(struct mpl_tape *tape, struct mpl_tensor *base,
+                                          struct mpl_tensor *source);
+
+/** base.view_as(b) += b, where the view's elements are all of the base's: [n, 1, k] and [n, k]. */
+struct mpl_tensor *mpl_op_add_to_view(struct mpl_tape *tape, struct mpl_tensor *base,
+                                      struct mpl_tensor *b);
+
 /* ---- reductions ------------------------------------------------------------------------------ */
 /** layer_norm over the last dimension; weight and bias [h] or NULL. Under autocast in float32. */
 struct mpl_tensor *mpl_op_layer_norm(struct mpl_tape *tape, struct mpl_tensor *a,
                                      struct mpl_tensor *weight, struct mpl_tensor *bias);
 struct mpl_tensor *mpl_op_mean_last(struct mpl_tape *tape, struct mpl_tensor *a); /* keepdim */
+/** sum over one dimension; keeps: it stays, as 1. Under autocast in float32. */
+struct mpl_tensor *mpl_op_sum_dim(struct mpl_tape *tape, struct mpl_tensor *a, int dim, bool keeps);
+struct mpl_tensor *mpl_op_sum_all(struct mpl_tape *tape, struct mpl_tensor *a);
 /** softmax over the last dimension; dtype as of softmax(..., dtype), MPL_DTYPE_NONE: not given. */
 struct mpl_tensor *mpl_op_softmax(struct mpl_tape *tape, struct mpl_tensor *a,
                                   enum mpl_dtype dtype);
+
+/* ---- choice of elements ---------------------------------------------------------------------- */
+/** topk over the last dimension: values, and indices of int64; both floating. */
+void mpl_op_topk(struct mpl_tape *tape, struct mpl_tensor *a, int64_t count,
+                 struct mpl_tensor *parts_out[2]);
+/** max over the last dimension, which stays as 1: its values. */
+struct mpl_tensor *mpl_op_max_last(struct mpl_tape *tape, struct mpl_tensor *a);
+/** a.gather(-1, index): shape of index. */
+struct mpl_tensor *mpl_op_gather_last(struct mpl_tape *tape, struct mpl_tensor *a,
+                                      struct mpl_tensor *index);
+/** a[index], index [n]: row by row along the first dimension. */
+struct mpl_tensor *mpl_op_index(struct mpl_tape *tape, struct mpl_tensor *a,
+                                struct mpl_tensor *index);
+/** a.repeat_interleave(count, dim=0), a [n, h]. */
+struct mpl_tensor *mpl_op_repeat_rows(struct mpl_tape *tape, struct mpl_tensor *a, int64_t count);
+/** sort of integers [n]: values, and indices of int64; both floating. */
+void mpl_op_sort(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *parts_out[2]);
 
 /* ---- views: share the storage ---------------------------------------------------------------- */
 /** reshape: a view where strides allow, else a contiguous copy (clone). */
@@ -90,6 +135,8 @@ struct mpl_tensor *mpl_op_interleave(struct mpl_tape *tape, struct mpl_tensor *a
 void mpl_op_split_last(struct mpl_tape *tape, struct mpl_tensor *a, int count,
                        const int64_t *widths, struct mpl_tensor **parts_out);
 struct mpl_tensor *mpl_op_contiguous(struct mpl_tape *tape, struct mpl_tensor *a);
+/** clone(memory_format=contiguous_format) */
+struct mpl_tensor *mpl_op_clone(struct mpl_tape *tape, struct mpl_tensor *a);
 /** cat((a, b), dim): a contiguous copy; backward gives views. */
 struct mpl_tensor *mpl_op_cat(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b,
                               int dim);
@@ -113,6 +160,12 @@ struct mpl_tensor *mpl_op_matmul(struct mpl_tape *tape, struct mpl_tensor *a, st
  */
 struct mpl_tensor *mpl_op_baddbmm(struct mpl_tape *tape, struct mpl_tensor *bias,
                                   struct mpl_tensor *a, struct mpl_tensor *b);
+/** bmm of [n, m, k] and [n, k, l]; under autocast in its dtype. */
+struct mpl_tensor *mpl_op_bmm(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
+/** grouped_mm: rows a [n, k], sorted by group, times mat2 [groups, k, l]; offsets int32 [groups].
+ */
+struct mpl_tensor *mpl_op_grouped_mm(struct mpl_tape *tape, struct mpl_tensor *a,
+                                     struct mpl_tensor *mat2, struct mpl_tensor *offsets);
 
 /* ---- embedding, attention, loss -------------------------------------------------------------- */
 /** weight [v, h], ids [b, s]: [b, s, h]. */

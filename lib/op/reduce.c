@@ -30,6 +30,60 @@ struct mpl_tensor *mpl_op_mean_last(struct mpl_tape *tape, struct mpl_tensor *a)
     return out;
 }
 
+/* The gradient repeated along the dimension that was summed; arg: that dimension, and whether the
+ * result kept it. */
+static void sum_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                         struct mpl_tensor **in)
+{
+    struct mpl_shape shape = {.ndim = node->edges[0].ndim};
+    int64_t stride[MPL_MAX_DIMS] = {0};
+
+    memcpy(shape.dim, node->edges[0].dim, sizeof(shape.dim));
+    for (int i = 0; i < shape.ndim; i++)
+        if (node->arg[0] < 0 || i == node->arg[0])
+            stride[i] = 0;
+        else
+            stride[i] = out[0]->stride[i > node->arg[0] && !node->arg[1] ? i - 1 : i];
+    in[0] = mpl_rule_strided(tape, out[0], &shape, stride);
+}
+
+static struct mpl_tensor *sum(struct mpl_tape *tape, const char *op, struct mpl_tensor *a, int dim,
+                              bool keeps, struct mpl_shape shape)
+{
+    struct mpl_node *node = mpl_node_new(tape, "SumBackward1", sum_backward, &a, 1, 1, 0);
+    const bool widens = tape->autocast != MPL_DTYPE_NONE && mpl_dtype_size(a->dtype) < 4;
+    struct mpl_tensor *out;
+
+    if (node) {
+        node->arg[0] = dim;
+        node->arg[1] = keeps;
+    }
+    out = mpl_empty(tape, op, widens ? MPL_FLOAT32 : (enum mpl_dtype)a->dtype, &shape);
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, a);
+    return out;
+}
+
+struct mpl_tensor *mpl_op_sum_dim(struct mpl_tape *tape, struct mpl_tensor *a, int dim, bool keeps)
+{
+    struct mpl_shape shape = a->shape;
+
+    if (a->is_void)
+        return a;
+    shape.dim[dim] = mpl_dim(1);
+    if (!keeps) {
+        for (int i = dim; i + 1 < shape.ndim; i++)
+            shape.dim[i] = shape.dim[i + 1];
+        shape.ndim--;
+    }
+    return sum(tape, "sum.dim_IntList", a, dim, keeps, shape);
+}
+
+struct mpl_tensor *mpl_op_sum_all(struct mpl_tape *tape, struct mpl_tensor *a)
+{
+    return sum(tape, "sum.default", a, -1, false, (struct mpl_shape){0});
+}
+
 static void softmax_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                              struct mpl_tensor **in)
 {

@@ -27,6 +27,10 @@ static inline struct mpl_tensor *mpl_saved(struct mpl_tape *tape, struct mpl_nod
 struct mpl_tensor *mpl_rule_view(struct mpl_tape *tape, const struct mpl_tensor *a,
                                  const struct mpl_shape *shape);
 
+/** A held view of the same storage with another shape and strides. */
+struct mpl_tensor *mpl_rule_strided(struct mpl_tape *tape, const struct mpl_tensor *a,
+                                    const struct mpl_shape *shape, const int64_t *stride);
+
 /** grad.reshape(shape) inside a backward rule: held; a copy where strides demand it. */
 struct mpl_tensor *mpl_rule_reshape(struct mpl_tape *tape, struct mpl_tensor *grad,
                                     const struct mpl_shape *shape);

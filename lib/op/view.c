@@ -71,6 +71,15 @@ struct mpl_tensor *mpl_rule_view(struct mpl_tape *tape, const struct mpl_tensor 
     return view;
 }
 
+struct mpl_tensor *mpl_rule_strided(struct mpl_tape *tape, const struct mpl_tensor *a,
+                                    const struct mpl_shape *shape, const int64_t *stride)
+{
+    struct mpl_tensor *view = mpl_hold(mpl_alias(tape, a));
+
+    set_layout(view, shape, stride);
+    return view;
+}
+
 struct mpl_tensor *mpl_rule_reshape(struct mpl_tape *tape, struct mpl_tensor *grad,
                                     const struct mpl_shape *shape)
 {
@@ -128,7 +137,7 @@ static void clone_backward(struct mpl_tape *tape, struct mpl_node *node, struct 
     in[0] = mpl_hold(out[0]);
 }
 
-static struct mpl_tensor *clone(struct mpl_tape *tape, struct mpl_tensor *a)
+struct mpl_tensor *mpl_op_clone(struct mpl_tape *tape, struct mpl_tensor *a)
 {
     struct mpl_node *node = mpl_node_new(tape, "CloneBackward0", clone_backward, &a, 1, 1, 0);
     struct mpl_tensor *copy = mpl_empty(tape, "clone.default", (enum mpl_dtype)a->dtype, &a->shape);
@@ -141,7 +150,7 @@ static struct mpl_tensor *clone(struct mpl_tape *tape, struct mpl_tensor *a)
 struct mpl_tensor *mpl_op_contiguous(struct mpl_tape *tape, struct mpl_tensor *a)
 {
     if (!a->is_contiguous)
-        return clone(tape, a);
+        return mpl_op_clone(tape, a);
     return a->is_floating || a->is_void ? a : mpl_return(mpl_hold(a));
 }
 
@@ -154,7 +163,7 @@ struct mpl_tensor *mpl_op_reshape(struct mpl_tape *tape, struct mpl_tensor *a,
     if (a->is_void)
         return a;
     if (!view_strides(a, &shape, stride)) {
-        a = clone(tape, a);
+        a = mpl_op_clone(tape, a);
         if (a->is_void || !view_strides(a, &shape, stride))
             return a;
     }

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operators that choose elements: top-k, maximum, gather, rows by index, repeated rows.
+ *
+ * source: tools/autograd/derivatives.yaml (topk, max.dim, gather, index.Tensor),
+ * torch/csrc/autograd/FunctionsManual.cpp (value_selecting_reduction_backward),
+ * aten/src/ATen/native/Repeat.cpp; PyTorch 2.13.0
+ */
+#include <string.h>
+
+#include "op/rule.h"
+
+static struct mpl_shape edge_shape(const struct mpl_node *node)
+{
+    struct mpl_shape shape = {.ndim = node->edges[0].ndim};
+
+    memcpy(shape.dim, node->edges[0].dim, sizeof(shape.dim));
+    return shape;
+}
+
+/* Zeros of the input's shape and dtype, into which the gradient is written. */
+static void fill_backward(struct mpl_tape *tape, const char *op, struct mpl_node *node,
+                          struct mpl_tensor **in)
+{
+    const struct mpl_shape shape = edge_shape(node);
+
+    (void)mpl_saved(tape, node, 0);
+    in[0] = mpl_hold(mpl_empty(tape, op, (enum mpl_dtype)node->edges[0].dtype, &shape));
+}
+
+static void choice_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                            struct mpl_tensor **in)
+{
+    (void)out;
+    fill_backward(tape, "zeros.default", node, in);
+}
+
+static void index_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                           struct mpl_tensor **in)
+{
+    (void)out;
+    fill_backward(tape, "new_zeros.default", node, in);
+}
+
+/* What topk and max keep: the indices; values carry the gradient. */
+static void choose(struct mpl_tape *tape, const char *op, const char *name, struct mpl_tensor *a,
+                   int64_t count, struct mpl_tensor *parts_out[2])
+{
+    struct mpl_node *node = mpl_node_new(tape, name, choice_backward, &a, 1, 1, 1);
+    struct mpl_shape shape = a->shape;
+
+    if (a->is_void) {
+        parts_out[0] = parts_out[1] = a;
+        return;
+    }
+    shape.dim[shape.ndim - 1] = mpl_dim(count);
+    parts_out[0] = mpl_empty(tape, op, (enum mpl_dtype)a->dtype, &shape);
+    parts_out[1] = mpl_empty(tape, op, MPL_INT64, &shape);
+    mpl_save(tape, node, parts_out[1]);
+    mpl_set_history(tape, parts_out[0], node, 0);
+    mpl_consume(tape, a);
+}
+
+void mpl_op_topk(struct mpl_tape *tape, struct mpl_tensor *a, int64_t count,
+                 struct mpl_tensor *parts_out[2])
+{
+    choose(tape, "topk.default", "TopkBackward0", a, count, parts_out);
+}
+
+struct mpl_tensor *mpl_op_max_last(struct mpl_tape *tape, struct mpl_tensor *a)
+{
+    struct mpl_tensor *parts[2];
+
+    choose(tape, "max.dim", "MaxBackward0", a, 1, parts);
+    mpl_consume(tape, parts[1]);
+    return parts[0];
+}
+
+struct mpl_tensor *mpl_op_gather_last(struct mpl_tape *tape, struct mpl_tensor *a,
+                                      struct mpl_tensor *index)
+{
+    struct mpl_node *node = mpl_node_new(tape, "GatherBackward0", index_backward, &a, 1, 1, 1);
+    struct mpl_tensor *out = tape->void_tensor;
+
+    if (!a->is_void && !index->is_void) {
+        mpl_save(tape, node, index);
+        out = mpl_empty(tape, "gather.default", (enum mpl_dtype)a->dtype, &index->shape);
+    }
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, a);
+    mpl_consume(tape, index);
+    return out;
+}
+
+struct mpl_tensor *mpl_op_index(struct mpl_tape *tape, struct mpl_tensor *a,
+                                struct mpl_tensor *index)
+{
+    struct mpl_node *node = mpl_node_new(tape, "IndexBackward0", index_backward, &a, 1, 1, 1);
+    struct mpl_tensor *out = tape->void_tensor;
+    struct mpl_shape shape = a->shape;
+
+    if (!a->is_void && !index->is_void) {
+        shape.dim[0] = index->shape.dim[0];
+        mpl_save(tape, node, index);
+        out = mpl_empty(tape, "index.Tensor", (enum mpl_dtype)a->dtype, &shape);
+    }
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, a);
+    mpl_consume(tape, index);
+    return out;
+}
+
+struct mpl_tensor *mpl_op_repeat_rows(struct mpl_tape *tape, struct mpl_tensor *a, int64_t count)
+{
+    struct mpl_shape wide, flat = a->shape;
+
+    if (a->is_void)
+        return a;
+    wide = mpl_shape3(flat.dim[0], mpl_dim(count), flat.dim[1]);
+    flat.dim[0].n *= count;
+    a = mpl_op_expand(tape, mpl_op_unsqueeze(tape, a, 1), wide);
+    return mpl_op_reshape(tape, mpl_op_clone(tape, a), flat);
+}
+
+void mpl_op_sort(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *parts_out[2])
+{
+    for (int i = 0; i < 2; i++)
+        parts_out[i] =
+            mpl_empty(tape, "sort.default", i ? MPL_INT64 : (enum mpl_dtype)a->dtype, &a->shape);
+    mpl_consume(tape, a);
+}
