@@ -40,6 +40,15 @@ uint32_t mpl_network_add_buffer(struct mpl_network *network, const char *name,
     return index;
 }
 
+uint32_t mpl_network_add_buffer_under(struct mpl_network *network, const char *name,
+                                      const char *suffix, struct mpl_shape shape)
+{
+    char path[sizeof(network->parameters[0].name)];
+
+    snprintf(path, sizeof(path), "%s%s%s", network->prefix, name, suffix);
+    return mpl_network_add_buffer(network, path, shape);
+}
+
 uint64_t mpl_parameter_numel(const struct mpl_parameter *parameter)
 {
     uint64_t numel = 1;

@@ -32,6 +32,12 @@ struct mpl_loop {
     struct mpl_tensor *(*forward)(struct mpl_tape *tape, struct mpl_network *network);
 };
 
+/** Held tensors of a model's output object besides loss and logits. */
+struct mpl_outputs {
+    struct mpl_tensor **of; /* room for one of each layer and one more */
+    uint32_t count;
+};
+
 struct mpl_network {
     const struct mpl_plan *plan;
     struct mpl_arena *arena;
@@ -41,6 +47,8 @@ struct mpl_network {
     struct mpl_module *modules; /* modules[0] is the root: what no other module owns */
     uint32_t module_count;
     mpl_network_forward *forward;
+    struct mpl_outputs outputs;  /* of the last forward, for the loop to drop */
+    struct mpl_outputs kept;     /* of an output object that outlives its step */
     const struct mpl_loop *loop; /* NULL: the causal language model's (step/train.c) */
     void *family;
     struct mpl_fsdp2 *sharding; /* parallel/fsdp2.h; NULL: none */
@@ -68,6 +76,10 @@ static inline struct mpl_tensor *mpl_parameter_leaf(const struct mpl_parameter *
 /** As mpl_network_add, for a float32 buffer: it takes memory, and is no parameter. */
 uint32_t mpl_network_add_buffer(struct mpl_network *network, const char *name,
                                 struct mpl_shape shape);
+
+/** As mpl_network_add_buffer, named prefix + name + suffix. */
+uint32_t mpl_network_add_buffer_under(struct mpl_network *network, const char *name,
+                                      const char *suffix, struct mpl_shape shape);
 
 /** Elements of one parameter. */
 uint64_t mpl_parameter_numel(const struct mpl_parameter *parameter);

@@ -64,6 +64,28 @@ static void make_batch(struct run *run)
 /* ---- one step ---------------------------------------------------------------------------------
  */
 
+static void drop_outputs(struct mpl_tape *tape, struct mpl_outputs *outputs)
+{
+    for (uint32_t i = 0; i < outputs->count; i++)
+        mpl_drop(tape, outputs->of[i]);
+    outputs->count = 0;
+}
+
+/* The rest of the output object goes, or stays in the place of the last one's. */
+static void take_outputs(struct run *run)
+{
+    struct mpl_network *network = &run->network;
+    const struct mpl_outputs old = network->kept;
+
+    drop_outputs(run->tape, &network->kept);
+    if (!run->plan->training.keep_outputs) {
+        drop_outputs(run->tape, &network->outputs);
+        return;
+    }
+    network->kept = network->outputs;
+    network->outputs = (struct mpl_outputs){.of = old.of};
+}
+
 static struct mpl_tensor *forward(struct run *run)
 {
     const struct mpl_training *t = &run->plan->training;
@@ -82,6 +104,7 @@ static struct mpl_tensor *forward(struct run *run)
     run->kept_loss = t->keep_outputs ? mpl_hold(loss) : NULL;
     if (!t->keep_outputs)
         mpl_drop(tape, logits);
+    take_outputs(run);
     if (t->gradient_accumulation_steps > 1 && !t->shared_batch)
         mpl_rebind(tape, &loss, mpl_op_div_scalar(tape, loss));
     if (!t->shared_batch)
