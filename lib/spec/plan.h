@@ -63,6 +63,10 @@ enum mpl_rope_type {
     MPL_ROPE_DYNAMIC,  /* frequencies grow with the sequence */
     MPL_ROPE_LONGROPE, /* two sets of frequencies */
 };
+/** Who runs the experts of a mixture (experts_implementation). */
+enum mpl_experts_kind { MPL_EXPERTS_GROUPED_MM = 0, MPL_EXPERTS_BATCHED_MM };
+/** Which experts a DeepSeek router may choose from. */
+enum mpl_topk_method { MPL_TOPK_GREEDY = 0, MPL_TOPK_GROUP_LIMITED, MPL_TOPK_NOAUX_TC };
 enum mpl_layer_type { MPL_LAYER_FULL = 0, MPL_LAYER_SLIDING };
 
 #define MPL_MAX_LAYERS 4096
@@ -109,6 +113,19 @@ struct mpl_model {
     int64_t num_ln_in_parallel_attn;                                /* falcon; 0: not given */
     int64_t type_vocab_size;                                        /* bert: kinds of tokens */
     struct mpl_layer_list layer_types;                              /* enum mpl_layer_type */
+    /* mixtures of experts */
+    int64_t num_local_experts, num_experts_per_tok, moe_intermediate_size;
+    int64_t n_shared_experts, shared_expert_intermediate_size;
+    int64_t first_k_dense_replace, decoder_sparse_step;
+    int64_t n_group, topk_group; /* 0: no groups */
+    enum mpl_topk_method topk_method;
+    bool norm_topk_prob, output_router_logits, qkv_bias;
+    double router_jitter_noise;
+    struct mpl_layer_list mlp_only_layers; /* 1: a dense layer */
+    /* attention with latent keys and values */
+    int64_t q_lora_rank; /* 0: queries are projected at once */
+    int64_t kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
+    bool rope_interleave;
 };
 
 struct mpl_optimizer_spec {
@@ -128,6 +145,7 @@ struct mpl_training {
     enum mpl_dtype parameter_dtype, autocast; /* autocast: MPL_DTYPE_NONE when null */
     enum mpl_attention attention;
     enum mpl_loss loss; /* MPL_LOSS_OF_MODEL: not given */
+    enum mpl_experts_kind experts;
     enum mpl_checkpointing activation_checkpointing;
     struct mpl_optimizer_spec optimizer;
     double gradient_clipping; /* 0: none */

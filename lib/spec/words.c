@@ -61,6 +61,10 @@ const struct mpl_word mpl_layer_type_words[] = {
     YES("full_attention", MPL_LAYER_FULL), YES("sliding_attention", MPL_LAYER_SLIDING),
     NOT("chunked_attention"), NOT("linear_attention"), END};
 
+const struct mpl_word mpl_topk_method_words[] = {
+    YES("greedy", MPL_TOPK_GREEDY), YES("group_limited_greedy", MPL_TOPK_GROUP_LIMITED),
+    YES("noaux_tc", MPL_TOPK_NOAUX_TC), END};
+
 const struct mpl_word mpl_rope_words[] = {
     YES("default", MPL_ROPE_DEFAULT), YES("linear", MPL_ROPE_STATIC),
     YES("llama3", MPL_ROPE_STATIC),   YES("yarn", MPL_ROPE_YARN),
@@ -115,6 +119,13 @@ const struct mpl_word mpl_attention_words[] = {
     NOT("xformers"),
     HINT("flex", "flex_attention"),
     END};
+
+const struct mpl_word mpl_experts_words[] = {YES("grouped_mm", MPL_EXPERTS_GROUPED_MM),
+                                             YES("batched_mm", MPL_EXPERTS_BATCHED_MM),
+                                             NOT("eager"),
+                                             NOT("deepgemm"),
+                                             NOT("sonicmoe"),
+                                             END};
 
 const struct mpl_word mpl_checkpointing_words[] = {YES("none", MPL_CHECKPOINTING_NONE),
                                                    YES("full", MPL_CHECKPOINTING_FULL),

@@ -8,11 +8,13 @@
 extern const struct mpl_word mpl_model_type_words[];
 extern const struct mpl_word mpl_activation_words[];
 extern const struct mpl_word mpl_layer_type_words[];
+extern const struct mpl_word mpl_topk_method_words[];
 extern const struct mpl_word mpl_rope_words[];
 extern const struct mpl_word mpl_rope_static_words[];
 extern const struct mpl_word mpl_weight_dtype_words[];
 extern const struct mpl_word mpl_half_dtype_words[];
 extern const struct mpl_word mpl_attention_words[];
+extern const struct mpl_word mpl_experts_words[];
 extern const struct mpl_word mpl_checkpointing_words[];
 extern const struct mpl_word mpl_optimizer_words[];
 extern const struct mpl_word mpl_loss_words[];
