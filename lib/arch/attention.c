@@ -4,7 +4,8 @@
  *
  * source: transformers/models/llama/modeling_llama.py (LlamaAttention, eager_attention_forward),
  * gpt2/modeling_gpt2.py, gptj, bert (softmax), gemma2/modeling_gemma2.py (softcap),
- * qwen3/modeling_qwen3.py (q_norm, k_norm), integrations/sdpa_attention.py; release 5.24.0
+ * gpt_oss/modeling_gpt_oss.py (sinks), qwen3/modeling_qwen3.py (q_norm, k_norm),
+ * integrations/sdpa_attention.py; release 5.24.0
  */
 #include "arch/attention.h"
 
@@ -64,12 +65,39 @@ static void normalize(struct mpl_tape *tape, const struct mpl_attention_call *ca
         mpl_rebind(tape, scores, mpl_op_to(tape, *scores, (enum mpl_dtype)call->v->dtype));
 }
 
+/* The sink joins the scores, their largest is taken off, and the softmax gives it up again. The
+ * weights, floating; kept takes names that live until attention returns. */
+static struct mpl_tensor *weights_with_sinks(struct mpl_tape *tape,
+                                             const struct mpl_attention_call *call,
+                                             struct mpl_tensor *scores, struct mpl_tensor *kept[2])
+{
+    struct mpl_tensor *sinks = call->sinks, *wide, *probs;
+    struct mpl_shape column = scores->shape;
+
+    if (scores->is_void)
+        return scores;
+    column.dim[3] = mpl_dim(1);
+    wide = mpl_hold(mpl_op_expand(
+        tape,
+        mpl_op_reshape(tape, sinks,
+                       mpl_shape4(mpl_dim(1), sinks->shape.dim[0], mpl_dim(1), mpl_dim(1))),
+        column));
+    kept[0] = mpl_hold(mpl_op_cat(tape, scores, wide, 3));
+    mpl_rebind(tape, &kept[0], mpl_op_sub(tape, kept[0], mpl_op_max_last(tape, kept[0])));
+    probs = mpl_op_softmax(tape, kept[0], (enum mpl_dtype)kept[0]->dtype);
+    kept[1] = mpl_hold(mpl_op_slice_last(tape, probs, scores->shape.dim[3]));
+    mpl_drop(tape, wide);
+    return mpl_op_to(tape, mpl_op_dropout(tape, kept[1], call->dropout),
+                     (enum mpl_dtype)call->v->dtype);
+}
+
 static struct mpl_tensor *eager(struct mpl_tape *tape, const struct mpl_attention_call *call,
                                 struct mpl_tensor **weights_out)
 {
     const int64_t groups = groups_of(call);
     struct mpl_tensor *keys = mpl_hold(mpl_repeat_kv(tape, call->k, groups));
     struct mpl_tensor *values = mpl_hold(mpl_repeat_kv(tape, call->v, groups)), *out;
+    struct mpl_tensor *kept[2] = {NULL, NULL};
     struct mpl_tensor *scores =
         mpl_hold(mpl_op_mul_number(tape, multiply(tape, call->q, keys, call->is_wide)));
 
@@ -80,12 +108,18 @@ static struct mpl_tensor *eager(struct mpl_tape *tape, const struct mpl_attentio
     }
     if (call->mask)
         mpl_rebind(tape, &scores, mpl_op_add(tape, scores, call->mask));
-    normalize(tape, call, &scores);
-    mpl_rebind(tape, &scores, mpl_op_dropout(tape, scores, call->dropout));
+    if (call->sinks) {
+        mpl_rebind(tape, &scores, weights_with_sinks(tape, call, scores, kept));
+    } else {
+        normalize(tape, call, &scores);
+        mpl_rebind(tape, &scores, mpl_op_dropout(tape, scores, call->dropout));
+    }
     out = mpl_op_matmul(tape, scores, values);
     out = mpl_op_contiguous(tape, mpl_op_transpose(tape, out, 1, 2));
     mpl_drop(tape, keys);
     mpl_drop(tape, values);
+    mpl_drop(tape, kept[0]);
+    mpl_drop(tape, kept[1]);
     *weights_out = scores;
     return out;
 }

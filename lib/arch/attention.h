@@ -26,7 +26,8 @@ struct mpl_attention_call {
     bool is_capped;          /* eager: scores go through softcap * tanh(scores / softcap) */
     bool is_wide;            /* eager: scores of queries and keys in float32 */
     enum mpl_eager_softmax softmax;
-    double dropout; /* of the weights; 0: none */
+    double dropout;           /* of the weights; 0: none */
+    struct mpl_tensor *sinks; /* eager: [heads], a score more in each row (gpt_oss); NULL: none */
 };
 
 /** ALL_ATTENTION_FUNCTIONS[attn_implementation](...): floating [b, s, heads, d], contiguous.

@@ -186,7 +186,9 @@ enum memplan_status mpl_lm_build_with(struct mpl_network *network,
         mpl_arena_zalloc(network->arena, network->module_count * sizeof(*network->modules));
     if (lm)
         lm->layers = mpl_arena_zalloc(network->arena, layers * family->layer_size);
-    if (!lm || !lm->layers || !network->parameters || !network->modules)
+    network->outputs.of = mpl_arena_zalloc(network->arena, 2 * (layers + 1) * sizeof(void *));
+    network->kept.of = network->outputs.of ? network->outputs.of + layers + 1 : NULL;
+    if (!lm || !lm->layers || !network->parameters || !network->modules || !network->outputs.of)
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while building the model");
     lm->network = network;
     lm->family = family;
@@ -341,7 +343,7 @@ static void make_masks(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tens
     const struct mpl_plan *plan = lm->network->plan;
 
     if (lm->family->has_plain_mask) {
-        lm->full = mpl_causal_mask_plain(tape, plan, embeds, attention_mask);
+        lm->full = mpl_causal_mask_plain(tape, plan, embeds, attention_mask, 0);
         return;
     }
     if (lm->family->has_full_mask || has_layer(lm, false))
@@ -363,6 +365,10 @@ static void make_rotary(struct mpl_tape *tape, struct mpl_lm *lm, const struct m
         return;
     mpl_rope_update(tape, lm->network->plan->model.rope_type, &lm->rope,
                     mpl_dim(lm->rotary_dim / 2), is_longer);
+    if (lm->family->make_rotary) {
+        lm->family->make_rotary(tape, lm, h);
+        return;
+    }
     if (!lm->family->has_sliding_rotary || has_layer(lm, false))
         mpl_rotary_tables(tape, lm->rotary_dim, dtype, lm->positions, &lm->cos, &lm->sin);
     if (lm->family->has_sliding_rotary && has_layer(lm, true))
@@ -419,10 +425,7 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
     (family->make_masks ? family->make_masks : make_masks)(tape, lm, embeds, batch->attention_mask);
     if (family->enter)
         mpl_rebind(tape, &h, family->enter(tape, lm, mpl_return(mpl_hold(h))));
-    if (family->make_rotary)
-        family->make_rotary(tape, lm, h);
-    else
-        make_rotary(tape, lm, h);
+    make_rotary(tape, lm, h);
     for (uint32_t i = FIRST_LAYER; i + 1 < network->module_count; i++)
         mpl_rebind(tape, &h, mpl_module_call(tape, &network->modules[i], h));
     if (family->end)
@@ -446,6 +449,8 @@ static struct mpl_tensor *causal_lm_forward(struct mpl_tape *tape, struct mpl_ne
     if (lm->family->finish_logits)
         logits = mpl_hold(lm->family->finish_logits(tape, lm, mpl_return(logits)));
     loss = (lm->family->loss ? lm->family->loss : causal_lm_loss)(tape, logits, batch->labels);
+    if (lm->family->finish_loss)
+        loss = lm->family->finish_loss(tape, lm, batch->attention_mask, loss);
     mpl_drop(tape, h);
     *logits_out = logits;
     return loss;

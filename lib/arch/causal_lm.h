@@ -79,10 +79,13 @@ struct mpl_lm_family {
     struct mpl_tensor *(*finish_logits)(struct mpl_tape *tape, struct mpl_lm *lm,
                                         struct mpl_tensor *logits);
     /** Sets lm->cos and lm->sin from the first layer's input, which is borrowed. */
-    void (*make_rotary)(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h);
+    void (*make_rotary)(struct mpl_tape *tape, struct mpl_lm *lm, const struct mpl_tensor *h);
     /** From logits and labels (borrowed) to the loss. */
     struct mpl_tensor *(*loss)(struct mpl_tape *tape, struct mpl_tensor *logits,
                                struct mpl_tensor *labels);
+    /** From the loss of the logits to the loss. */
+    struct mpl_tensor *(*finish_loss)(struct mpl_tape *tape, struct mpl_lm *lm,
+                                      struct mpl_tensor *attention_mask, struct mpl_tensor *loss);
     /** Room for parameters outside the layers, besides embedding, norm, head and buffers. */
     uint32_t extra_room;
 };

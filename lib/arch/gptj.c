@@ -150,7 +150,7 @@ static struct mpl_tensor *enter(struct mpl_tape *tape, struct mpl_lm *lm, struct
 }
 
 /* sin and cos are halves of one tensor: embed_positions[position_ids].to(dtype) */
-static void make_rotary(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h)
+static void make_rotary(struct mpl_tape *tape, struct mpl_lm *lm, const struct mpl_tensor *h)
 {
     struct mpl_shape shape;
     struct mpl_tensor *rows;

@@ -205,9 +205,9 @@ struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *pl
 
 struct mpl_mask mpl_causal_mask_plain(struct mpl_tape *tape, const struct mpl_plan *plan,
                                       const struct mpl_tensor *embeds,
-                                      struct mpl_tensor *padding_mask)
+                                      struct mpl_tensor *padding_mask, int64_t window)
 {
-    const struct kind kind = {0};
+    const struct kind kind = {.window = window};
 
     return causal_mask(tape, plan, embeds, padding_mask, &kind);
 }

@@ -13,6 +13,9 @@ struct mpl_mask {
 /** arange(s) + 0: int64 [s]; floating. */
 struct mpl_tensor *mpl_position_ids(struct mpl_tape *tape, const struct mpl_tensor *input_ids);
 
+/** A window, for mpl_causal_mask, that no token lies in: what a mask of sliding_window 0 is. */
+#define MPL_WINDOW_EMPTY (-1)
+
 /** create_causal_mask, and with a window of tokens create_sliding_window_causal_mask: for sdpa none
  * without padding and inside the window, else bool [b, 1, s, s]; for eager numbers of the dtype of
  * embeds [b, 1, s, s]. padding_mask [b, s] or NULL; window 0: none. */
@@ -20,10 +23,10 @@ struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *pl
                                 const struct mpl_tensor *embeds, struct mpl_tensor *padding_mask,
                                 int64_t window);
 
-/** The same without positions, which are looked at for packed sequences; no window. */
+/** The same without positions, which are looked at for packed sequences. */
 struct mpl_mask mpl_causal_mask_plain(struct mpl_tape *tape, const struct mpl_plan *plan,
                                       const struct mpl_tensor *embeds,
-                                      struct mpl_tensor *padding_mask);
+                                      struct mpl_tensor *padding_mask, int64_t window);
 
 /** The same as mpl_causal_mask, but made even where sdpa could do without. */
 struct mpl_mask mpl_causal_mask_always(struct mpl_tape *tape, const struct mpl_plan *plan,

@@ -9,7 +9,7 @@ enum mpl_norm_kind {
     MPL_NORM_RMS = 0,     /* LlamaRMSNorm: weight * x.to(dtype) */
     MPL_NORM_RMS_ONE,     /* GemmaRMSNorm: (x * (1 + weight.float())).type_as(x) */
     MPL_NORM_LAYER,       /* nn.LayerNorm, weight and bias */
-    MPL_NORM_RMS_WIDE,    /* Olmo2RMSNorm: (weight * x).to(dtype) */
+    MPL_NORM_RMS_WIDE,    /* Olmo2RMSNorm, GptOssRMSNorm: (weight * x).to(dtype) */
     MPL_NORM_LAYER_ONE,   /* NemotronLayerNorm1P: the weight is one less; float32 or autocast's */
     MPL_NORM_LAYER_WIDE,  /* CohereLayerNorm: written out in float32, no bias */
     MPL_NORM_LAYER_PLAIN, /* OlmoLayerNorm: float32, neither weight nor bias */
