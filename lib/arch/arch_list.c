@@ -22,6 +22,7 @@
     of(gptj)                                                                                       \
     of(granite)                                                                                    \
     of(mistral)                                                                                    \
+    of(mixtral)                                                                                    \
     of(nemotron)                                                                                   \
     of(olmo)                                                                                       \
     of(olmo2)                                                                                      \
@@ -29,7 +30,9 @@
     of(phi)                                                                                        \
     of(phi3)                                                                                       \
     of(qwen2)                                                                                      \
+    of(qwen2_moe)                                                                                  \
     of(qwen3)                                                                                      \
+    of(qwen3_moe)                                                                                  \
     of(roberta)                                                                                    \
     of(smollm3)                                                                                    \
     of(stablelm)                                                                                   \
