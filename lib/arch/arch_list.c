@@ -19,6 +19,7 @@
     of(glm4)                                                                                       \
     of(gpt2)                                                                                       \
     of(gpt_neox)                                                                                   \
+    of(gpt_oss)                                                                                    \
     of(gptj)                                                                                       \
     of(granite)                                                                                    \
     of(mistral)                                                                                    \
