@@ -11,6 +11,8 @@
     of(bloom)                                                                                      \
     of(cohere)                                                                                     \
     of(cohere2)                                                                                    \
+    of(deepseek_v2)                                                                                \
+    of(deepseek_v3)                                                                                \
     of(falcon)                                                                                     \
     of(gemma)                                                                                      \
     of(gemma2)                                                                                     \
