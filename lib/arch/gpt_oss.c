@@ -160,9 +160,9 @@ static void make_masks(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tens
 {
     const struct mpl_plan *plan = lm->network->plan;
 
-    lm->full = mpl_causal_mask_blind(tape, plan, embeds, attention_mask, 0);
+    lm->full = mpl_causal_mask_plain(tape, plan, embeds, attention_mask, 0);
     lm->sliding =
-        mpl_causal_mask_blind(tape, plan, embeds, attention_mask, plan->model.sliding_window);
+        mpl_causal_mask_plain(tape, plan, embeds, attention_mask, plan->model.sliding_window);
 }
 
 static const struct mpl_lm_family family = {

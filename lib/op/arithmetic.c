@@ -177,24 +177,6 @@ struct mpl_tensor *mpl_op_clamp(struct mpl_tape *tape, struct mpl_tensor *a, boo
 
 /* ---- in place ------------------------------------------------------------------------------ */
 
-static void pass_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
-                          struct mpl_tensor **in)
-{
-    (void)tape;
-    for (int i = 0; i < node->edge_count; i++)
-        if (mpl_needs(node, i))
-            in[i] = mpl_hold(out[0]);
-}
-
-struct mpl_tensor *mpl_op_add_in_place(struct mpl_tape *tape, struct mpl_tensor *a,
-                                       struct mpl_tensor *b)
-{
-    struct mpl_node *node =
-        mpl_node_new(tape, "AddBackward0", pass_backward, (struct mpl_tensor *[]){a, b}, 2, 1, 0);
-
-    return finish(tape, mpl_alias(tape, a), node, a, b);
-}
-
 /* Of CopySlices: strides of the base, and whether the function in it makes zeros for the slice. */
 enum { SLICE_MAKES_ZEROS = MPL_MAX_DIMS };
 
