@@ -55,7 +55,7 @@ enum memplan_status mpl_optim_init(struct mpl_optim *optim, struct mpl_network *
     optim->muon_count = is_muon ? optim->count : 0;
     if (is_muon)
         append(optim, network, is_muon, false);
-    return MEMPLAN_OK;
+    return spec->master_weights ? mpl_masters_init(optim, network->arena, err) : MEMPLAN_OK;
 }
 
 /* ---- calls ------------------------------------------------------------------------------------
@@ -63,14 +63,26 @@ enum memplan_status mpl_optim_init(struct mpl_optim *optim, struct mpl_network *
 
 void mpl_optim_create(struct mpl_tape *tape, struct mpl_optim *optim)
 {
+    if (optim->masters && !tape->is_stopped)
+        mpl_masters_create(tape, optim);
     if (optim->row->create && !tape->is_stopped)
         optim->row->create(tape, optim);
+    if (optim->spec->in_backward && !tape->is_stopped)
+        mpl_in_backward_create(tape, optim);
+}
+
+void mpl_optim_begin(struct mpl_tape *tape, struct mpl_optim *optim)
+{
+    if (optim->masters && !tape->is_stopped)
+        mpl_masters_begin(tape, optim);
 }
 
 void mpl_optim_step(struct mpl_tape *tape, struct mpl_optim *optim)
 {
-    if (!tape->is_stopped)
+    if (!tape->is_stopped && !optim->spec->in_backward)
         optim->row->step(tape, optim);
+    if (optim->masters && !tape->is_stopped)
+        mpl_masters_end(tape, optim);
 }
 
 void mpl_optim_zero_grad(struct mpl_tape *tape, struct mpl_optim *optim, bool set_to_none)

@@ -29,6 +29,7 @@ struct mpl_optim_row {
     mpl_optim_rule *create; /* the constructor; NULL: it makes no state */
     uint8_t states, bits;   /* where one rule serves several: states of a parameter, their width */
     bool is_paged;          /* states of large parameters lie in unified memory */
+    bool is_float8;         /* states are float8 */
 };
 
 struct mpl_optim {
@@ -37,8 +38,10 @@ struct mpl_optim {
     struct mpl_parameter **parameters; /* trainable ones, in order; muon: its own come first */
     struct mpl_optim_state *states;    /* one for each */
     uint32_t count;
-    uint32_t muon_count; /* muon: how many are its own, adamw has the others */
-    bool is_foreach;     /* all tensors at once, the default on CUDA */
+    uint32_t muon_count;           /* muon: how many are its own, adamw has the others */
+    bool is_foreach;               /* all tensors at once, the default on CUDA */
+    struct mpl_parameter *masters; /* float32 copies, then they are the parameters; NULL: none */
+    struct mpl_parameter **models; /* with masters: the network's own */
 };
 
 /** The row of an optimizer; every name has one. */
@@ -50,6 +53,9 @@ enum memplan_status mpl_optim_init(struct mpl_optim *optim, struct mpl_network *
 
 /** Runs the constructor: after the parameters have memory. */
 void mpl_optim_create(struct mpl_tape *tape, struct mpl_optim *optim);
+
+/** What comes before clipping: gradients of the float32 copies. */
+void mpl_optim_begin(struct mpl_tape *tape, struct mpl_optim *optim);
 
 void mpl_optim_step(struct mpl_tape *tape, struct mpl_optim *optim);
 
@@ -77,9 +83,27 @@ mpl_optim_rule mpl_rprop_step;
 mpl_optim_rule mpl_adafactor_hf_step;
 mpl_optim_rule mpl_lion_step;
 mpl_optim_rule mpl_bitsandbytes_step;
+mpl_optim_rule mpl_torchao_step;
+mpl_optim_rule mpl_galore_step;
+mpl_optim_rule mpl_lamb_step;
+mpl_optim_rule mpl_cpu_offload_step, mpl_cpu_offload_create;
 
 /** True when Muon takes the parameter: a matrix inside the blocks, no embedding and no head. */
 bool mpl_muon_takes(const struct mpl_parameter *parameter);
+
+/* ---- options ----------------------------------------------------------------------------------
+ */
+
+/** Float32 copies of the weights (optim/masters.c): room for them, and what surrounds a step. */
+enum memplan_status mpl_masters_init(struct mpl_optim *optim, struct mpl_arena *arena,
+                                     struct memplan_error *err);
+mpl_optim_rule mpl_masters_create, mpl_masters_begin, mpl_masters_end;
+
+/** Sum of the copies' bytes, each rounded up to 512; 0 without them. */
+uint64_t mpl_masters_bytes(const struct mpl_optim *optim);
+
+/** Hooks that run the step of each parameter in backward (optim/in_backward.c). */
+mpl_optim_rule mpl_in_backward_create;
 
 /* ---- for the rules ----------------------------------------------------------------------------
  */

@@ -139,7 +139,8 @@ static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct
         {t->parameter_dtype != MPL_FLOAT32, "/training/parameter_dtype",
          "training.parameter_dtype: the drafter is trained from float32 weights"},
         {t->optimizer.name != MPL_ADAMW || t->optimizer.fused == MPL_TRUE ||
-             t->optimizer.foreach == MPL_FALSE || t->optimizer.amsgrad || t->optimizer.maximize,
+             t->optimizer.foreach == MPL_FALSE || t->optimizer.amsgrad || t->optimizer.maximize ||
+             t->optimizer.in_backward || t->optimizer.master_weights,
          "/training/optimizer", "training.optimizer: the trainer uses adamw with its defaults"},
         {!(t->gradient_clipping > 0), "/training/gradient_clipping",
          "training.gradient_clipping: the trainer always clips to 1.0"},

@@ -553,10 +553,12 @@ static const struct mpl_field field_table[] = {
     {.path = "training.optimizer.name",
      .type = MPL_FIELD_WORD,
      AT(training.optimizer.name),
-     WORDS(optimizer, "adamw, sgd, adam, rmsprop, adagrad, adafactor, muon, nadam, radam, adamax, "
-                      "adadelta, asgd, rprop, adafactor_hf, lion, adamw_8bit, adamw_bnb_8bit, "
-                      "paged_adamw, paged_adamw_32bit, paged_adamw_8bit, lion_32bit, lion_8bit, "
-                      "paged_lion, paged_lion_32bit, paged_lion_8bit"),
+     WORDS(optimizer,
+           "adamw, sgd, adam, rmsprop, adagrad, adafactor, muon, nadam, radam, adamax, "
+           "adadelta, asgd, rprop, adafactor_hf, lion, adamw_8bit, adamw_bnb_8bit, "
+           "paged_adamw, paged_adamw_32bit, paged_adamw_8bit, lion_32bit, lion_8bit, "
+           "paged_lion, paged_lion_32bit, paged_lion_8bit, adamw_cpu_offload, "
+           "adamw_torchao_8bit, adamw_torchao_4bit, adamw_torchao_fp8, galore_adamw, lamb"),
      .fallback = "\"adamw\"",
      .flags = MPL_FIELD_TOLD,
      .help = "Optimizer."},
@@ -615,6 +617,38 @@ static const struct mpl_field field_table[] = {
      .range = "false, true",
      .fallback = "false",
      .help = "nadam and radam decay weights in place, and copy no gradient."},
+    {.path = "training.optimizer.master_weights",
+     .type = MPL_FIELD_BOOLEAN,
+     AT(training.optimizer.master_weights),
+     .range = "false, true",
+     .fallback = "false",
+     .help = "The optimizer updates float32 copies of the weights, from float32 copies of the "
+             "gradients."},
+    {.path = "training.optimizer.in_backward",
+     .type = MPL_FIELD_BOOLEAN,
+     AT(training.optimizer.in_backward),
+     .range = "false, true",
+     .fallback = "false",
+     .help = "One optimizer for each parameter steps as soon as backward has its gradient, and "
+             "frees it."},
+    {.path = "training.optimizer.offload_gradients",
+     .type = MPL_FIELD_BOOLEAN,
+     AT(training.optimizer.offload_gradients),
+     .range = "false, true",
+     .fallback = "false",
+     .help = "adamw_cpu_offload frees gradients in backward."},
+    {.path = "training.optimizer.stochastic_rounding",
+     .type = MPL_FIELD_BOOLEAN,
+     AT(training.optimizer.stochastic_rounding),
+     .range = "false, true",
+     .fallback = "false",
+     .help = "adamw_torchao_8bit rounds bfloat16 weights at random."},
+    {.path = "training.optimizer.rank",
+     .type = MPL_FIELD_INTEGER,
+     AT(training.optimizer.rank),
+     RANGE(1, 1048576),
+     .fallback = "128",
+     .help = "Rank of the gradients that galore_adamw projects."},
     {.path = "training.optimizer.lr",
      .type = MPL_FIELD_NUMBER,
      NOWHERE,

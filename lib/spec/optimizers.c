@@ -18,6 +18,9 @@ enum {
     TAKES_MAXIMIZE = 1 << 6,
     TAKES_NS_STEPS = 1 << 7,
     TAKES_DECOUPLED = 1 << 8,
+    TAKES_OFFLOAD = 1 << 11,
+    TAKES_ROUNDING = 1 << 12,
+    TAKES_RANK = 1 << 13,
 };
 
 #define TAKES_LISTS (TAKES_FOREACH | TAKES_MAXIMIZE)
@@ -49,6 +52,12 @@ static const struct {
     [MPL_LION_8BIT] = {0, .gathers = true},
     [MPL_PAGED_LION] = {0, .gathers = true},
     [MPL_PAGED_LION_8BIT] = {0, .gathers = true},
+    [MPL_ADAMW_TORCHAO_8BIT] = {TAKES_ROUNDING, .weight_decay = 0.01, .gathers = true},
+    [MPL_ADAMW_TORCHAO_4BIT] = {0, .weight_decay = 0.01, .gathers = true},
+    [MPL_ADAMW_TORCHAO_FP8] = {0, .weight_decay = 0.01, .gathers = true},
+    [MPL_GALORE_ADAMW] = {TAKES_RANK, .gathers = true},
+    [MPL_LAMB] = {TAKES_FOREACH, .gathers = true},
+    [MPL_ADAMW_CPU_OFFLOAD] = {TAKES_OFFLOAD, .weight_decay = 0.01, .gathers = true},
 };
 
 #define YES(text, number, what)                                                                    \
@@ -94,7 +103,32 @@ const struct mpl_word mpl_optimizer_words[] = {
     YES("paged_lion_32bit", MPL_PAGED_LION, "another name of paged_lion"),
     YES("paged_lion_8bit", MPL_PAGED_LION_8BIT,
         "Lion (bitsandbytes): one moment of 8 bits in unified memory"),
+    YES("adamw_cpu_offload", MPL_ADAMW_CPU_OFFLOAD,
+        "AdamW (torchao CPUOffloadOptimizer): states in host memory"),
+    YES("adamw_torchao_8bit", MPL_ADAMW_TORCHAO_8BIT, "AdamW (torchao): two moments of 8 bits"),
+    YES("adamw_torchao_4bit", MPL_ADAMW_TORCHAO_4BIT, "AdamW (torchao): two moments of 4 bits"),
+    YES("adamw_torchao_fp8", MPL_ADAMW_TORCHAO_FP8, "AdamW (torchao): two moments of float8"),
+    YES("galore_adamw", MPL_GALORE_ADAMW,
+        "AdamW of GaLore (galore-torch): matrices in a subspace, two moments of its rank"),
+    YES("lamb", MPL_LAMB, "LAMB (pytorch_optimizer): two moments"),
     NOT("lars"),
+    NOT("sophia"),
+    NOT("shampoo"),
+    NOT("distributed_shampoo"),
+    NOT("soap"),
+    NOT("galore_adafactor"),
+    NOT("galore_adamw_8bit"),
+    NOT("apollo_adamw"),
+    NOT("ademamix"),
+    NOT("ademamix_8bit"),
+    NOT("rmsprop_bnb"),
+    NOT("rmsprop_bnb_8bit"),
+    NOT("lomo"),
+    NOT("adalomo"),
+    NOT("grokadamw"),
+    NOT("stable_adamw"),
+    HINT("adamw_torch_8bit", "adamw_torchao_8bit"),
+    HINT("adamw_torch_4bit", "adamw_torchao_4bit"),
     NOT("schedule_free_adamw"),
     HINT("adamw_torch", "adamw"),
     HINT("adamw_torch_fused", "adamw, with fused: true"),
@@ -137,6 +171,9 @@ static enum memplan_status check_keys(const struct mpl_optimizer_spec *o, struct
         {"maximize", TAKES_MAXIMIZE, o->maximize},
         {"ns_steps", TAKES_NS_STEPS, o->ns_steps != 5},
         {"decoupled_weight_decay", TAKES_DECOUPLED, o->decoupled_weight_decay},
+        {"offload_gradients", TAKES_OFFLOAD, o->offload_gradients},
+        {"stochastic_rounding", TAKES_ROUNDING, o->stochastic_rounding},
+        {"rank", TAKES_RANK, o->rank != 128},
     };
     char pointer[64];
 
@@ -146,6 +183,33 @@ static enum memplan_status check_keys(const struct mpl_optimizer_spec *o, struct
             return mpl_fail(err, MEMPLAN_ERR_VALUE, pointer, "training.optimizer.%s: %s takes none",
                             key_table[i].key, mpl_optimizer_word(o->name));
         }
+    return MEMPLAN_OK;
+}
+
+/* What frees gradients in backward leaves nothing to accumulate, clip or share. */
+static enum memplan_status check_in_backward(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_training *t = &plan->training;
+    const struct mpl_optimizer_spec *o = &t->optimizer;
+    const char *option = o->in_backward ? "in_backward" : "offload_gradients";
+
+    if (t->gradient_accumulation_steps > 1)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/gradient_accumulation_steps",
+                        "training.gradient_accumulation_steps: found %lld with "
+                        "training.optimizer.%s, which frees gradients in backward, expected 1",
+                        (long long)t->gradient_accumulation_steps, option);
+    if (t->gradient_clipping > 0)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/gradient_clipping",
+                        "training.gradient_clipping: training.optimizer.%s frees gradients in "
+                        "backward, expected no clipping",
+                        option);
+    if (!o->in_backward)
+        return MEMPLAN_OK;
+    if (o->master_weights || o->name == MPL_MUON || o->name == MPL_ADAMW_CPU_OFFLOAD ||
+        !t->zero_grad_set_to_none || plan->parallelism.strategy != MPL_STRATEGY_NONE)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/in_backward",
+                        "training.optimizer.in_backward: not modelled with muon, "
+                        "adamw_cpu_offload, master weights, zeroed gradients or sharding");
     return MEMPLAN_OK;
 }
 
@@ -165,5 +229,16 @@ enum memplan_status mpl_optimizer_check(const struct mpl_plan *plan, struct memp
                         "training.optimizer.name: %s over sharded weights gathers them, not "
                         "modelled",
                         mpl_optimizer_word(o->name));
+    if (o->master_weights && (o->name == MPL_MUON || o->name == MPL_ADAMW_CPU_OFFLOAD ||
+                              plan->parallelism.strategy != MPL_STRATEGY_NONE))
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/master_weights",
+                        "training.optimizer.master_weights: not modelled with muon, "
+                        "adamw_cpu_offload or sharding");
+    if (o->in_backward || o->offload_gradients) {
+        const enum memplan_status status = check_in_backward(plan, err);
+
+        if (status)
+            return status;
+    }
     return check_keys(o, err);
 }

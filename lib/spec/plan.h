@@ -38,6 +38,12 @@ enum mpl_optimizer_name {
     MPL_LION_8BIT,
     MPL_PAGED_LION,
     MPL_PAGED_LION_8BIT,
+    MPL_ADAMW_CPU_OFFLOAD,
+    MPL_ADAMW_TORCHAO_8BIT,
+    MPL_ADAMW_TORCHAO_4BIT,
+    MPL_ADAMW_TORCHAO_FP8,
+    MPL_GALORE_ADAMW,
+    MPL_LAMB,
     MPL_OPTIMIZER_COUNT,
 };
 enum mpl_strategy { MPL_STRATEGY_NONE = 0, MPL_STRATEGY_FSDP2 };
@@ -134,8 +140,13 @@ struct mpl_optimizer_spec {
     double momentum, weight_decay;
     enum mpl_tristate nesterov; /* null: PyTorch's default, on for muon, off for sgd */
     int64_t ns_steps;           /* muon: rounds of Newton-Schulz */
+    int64_t rank;               /* galore_adamw: columns of a projected gradient */
     bool amsgrad, centered, maximize;
     bool decoupled_weight_decay; /* nadam, radam */
+    bool master_weights;         /* float32 copies are what the optimizer updates */
+    bool in_backward;            /* each parameter's step runs when its gradient is there */
+    bool offload_gradients;      /* adamw_cpu_offload: gradients leave the card in backward */
+    bool stochastic_rounding;    /* torchao's: of bfloat16 parameters */
 };
 
 #define MPL_MAX_FROZEN 16

@@ -142,6 +142,7 @@ static void train_step(struct run *run, uint32_t step)
         drop_loss(run, loss);
     }
     mpl_tape_mark(tape, step, (uint32_t)t->gradient_accumulation_steps - 1, MPL_PHASE_OPTIMIZER);
+    mpl_optim_begin(tape, &run->optim);
     if (t->gradient_clipping > 0)
         mpl_clip_grad_norm(tape, &run->optim);
     mpl_optim_step(tape, &run->optim);
@@ -227,7 +228,7 @@ static void count_parameters(const struct mpl_network *network, struct mpl_trace
 
 static uint64_t optimizer_bytes(const struct mpl_optim *optim)
 {
-    uint64_t sum = 0;
+    uint64_t sum = mpl_masters_bytes(optim);
 
     for (uint32_t i = 0; i < optim->count; i++)
         for (int k = 0; k < MPL_MAX_STATES; k++) {

@@ -74,6 +74,7 @@ struct mpl_tensor {
     struct mpl_node *accumulator; /* weak: the graph's nodes own it */
     struct mpl_tensor *grad;
     void (*grad_hook)(struct mpl_tape *tape, struct mpl_tensor *leaf); /* after accumulation */
+    void *grad_context;                                                /* for the hook; not owned */
     /* what is above is zero in a new tensor */
     struct mpl_shape shape;
     int64_t stride[MPL_MAX_DIMS];

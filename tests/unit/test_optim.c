@@ -114,6 +114,29 @@ static const struct {
     {{.name = MPL_LION_8BIT}, .states = 8192 + 512 + E + N + 1024, .peak = 0},
     {{.name = MPL_LION_32BIT}, BF16, .states = ALL, .peak = 0},
     {{.name = MPL_PAGED_LION}, BF16, .states = ALL, .peak = 0},
+    /* small ones as they are; W in codes, 32 scales, a table; its rows are no whole blocks */
+    {{.name = MPL_ADAMW_TORCHAO_8BIT},
+     .states = 2 * (E + N + 8192 + 512 + 1024),
+     .peak = 2 * W + 2 * 512},
+    {{.name = MPL_ADAMW_TORCHAO_8BIT, .stochastic_rounding = true},
+     BF16,
+     .states = 2 * (E / 2 + N + 8192 + 512 + 1024),
+     .peak = 2 * W + 3 * 512},
+    /* 64 scales, and int64 numbers of 8192 codes */
+    {{.name = MPL_ADAMW_TORCHAO_4BIT},
+     .states = 2 * (E + N + 4096 + 512 + 512),
+     .peak = 2 * (512 + W + 2 * W)},
+    {{.name = MPL_ADAMW_TORCHAO_FP8}, .states = 2 * (E + N + 8192 + 512), .peak = 2 * W + 8192},
+    /* only E and N are small: fused, with step counters */
+    {{.name = MPL_ADAMW_CPU_OFFLOAD}, .states = 2 * (E + N + 512), .peak = 0},
+    /* W: [128, 16] twice, Vh of 64 rows; projected gradient, root, quotient, product and its scale
+     */
+    {{.name = MPL_GALORE_ADAMW, .rank = 16},
+     .states = 2 * (E + N + 8192) + 16384,
+     .peak = 3 * 8192 + 2 * W},
+    /* stacks of norms, then the mask, quotient, one and ratio beside them */
+    {{.name = MPL_LAMB}, .states = 2 * ALL + 3 * 512, .peak = ALL + 6 * 512},
+    {{.name = MPL_LAMB, .foreach = MPL_FALSE}, .states = 2 * ALL + 9 * 512, .peak = W + 4 * 512},
     /* no round: mix, its copy, two scalars */
     {{.name = MPL_MUON}, .states = W + 2 * (E + N), .peak = W + W / 2 + 1024},
     /* bfloat16: the mix is the first factor, and stays while two more live */
