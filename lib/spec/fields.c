@@ -558,7 +558,8 @@ static const struct mpl_field field_table[] = {
            "adadelta, asgd, rprop, adafactor_hf, lion, adamw_8bit, adamw_bnb_8bit, "
            "paged_adamw, paged_adamw_32bit, paged_adamw_8bit, lion_32bit, lion_8bit, "
            "paged_lion, paged_lion_32bit, paged_lion_8bit, adamw_cpu_offload, "
-           "adamw_torchao_8bit, adamw_torchao_4bit, adamw_torchao_fp8, galore_adamw, lamb"),
+           "adamw_torchao_8bit, adamw_torchao_4bit, adamw_torchao_fp8, galore_adamw, lamb, "
+           "soap"),
      .fallback = "\"adamw\"",
      .flags = MPL_FIELD_TOLD,
      .help = "Optimizer."},
@@ -649,6 +650,18 @@ static const struct mpl_field field_table[] = {
      RANGE(1, 1048576),
      .fallback = "128",
      .help = "Rank of the gradients that galore_adamw projects."},
+    {.path = "training.optimizer.max_precondition_dim",
+     .type = MPL_FIELD_INTEGER,
+     AT(training.optimizer.max_precondition_dim),
+     RANGE(1, 1048576),
+     .fallback = "10000",
+     .help = "Longest side of a matrix that soap preconditions."},
+    {.path = "training.optimizer.precondition_frequency",
+     .type = MPL_FIELD_INTEGER,
+     NOWHERE,
+     RANGE(1, 1073741824),
+     .fallback = "10",
+     .help = "Steps between fresh eigenvectors of soap; booked in each step."},
     {.path = "training.optimizer.lr",
      .type = MPL_FIELD_NUMBER,
      NOWHERE,

@@ -21,6 +21,7 @@ enum {
     TAKES_OFFLOAD = 1 << 11,
     TAKES_ROUNDING = 1 << 12,
     TAKES_RANK = 1 << 13,
+    TAKES_DIM = 1 << 14,
 };
 
 #define TAKES_LISTS (TAKES_FOREACH | TAKES_MAXIMIZE)
@@ -57,6 +58,7 @@ static const struct {
     [MPL_ADAMW_TORCHAO_FP8] = {0, .weight_decay = 0.01, .gathers = true},
     [MPL_GALORE_ADAMW] = {TAKES_RANK, .gathers = true},
     [MPL_LAMB] = {TAKES_FOREACH, .gathers = true},
+    [MPL_SOAP] = {TAKES_DIM, .weight_decay = 0.01, .gathers = true},
     [MPL_ADAMW_CPU_OFFLOAD] = {TAKES_OFFLOAD, .weight_decay = 0.01, .gathers = true},
 };
 
@@ -111,11 +113,12 @@ const struct mpl_word mpl_optimizer_words[] = {
     YES("galore_adamw", MPL_GALORE_ADAMW,
         "AdamW of GaLore (galore-torch): matrices in a subspace, two moments of its rank"),
     YES("lamb", MPL_LAMB, "LAMB (pytorch_optimizer): two moments"),
+    YES("soap", MPL_SOAP,
+        "SOAP (pytorch_optimizer): two moments, squares of each side of a matrix"),
     NOT("lars"),
     NOT("sophia"),
     NOT("shampoo"),
     NOT("distributed_shampoo"),
-    NOT("soap"),
     NOT("galore_adafactor"),
     NOT("galore_adamw_8bit"),
     NOT("apollo_adamw"),
@@ -174,6 +177,7 @@ static enum memplan_status check_keys(const struct mpl_optimizer_spec *o, struct
         {"offload_gradients", TAKES_OFFLOAD, o->offload_gradients},
         {"stochastic_rounding", TAKES_ROUNDING, o->stochastic_rounding},
         {"rank", TAKES_RANK, o->rank != 128},
+        {"max_precondition_dim", TAKES_DIM, o->max_precondition_dim != 10000},
     };
     char pointer[64];
 
@@ -234,6 +238,10 @@ enum memplan_status mpl_optimizer_check(const struct mpl_plan *plan, struct memp
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/master_weights",
                         "training.optimizer.master_weights: not modelled with muon, "
                         "adamw_cpu_offload or sharding");
+    if (o->name == MPL_SOAP && plan->training.parameter_dtype != MPL_FLOAT32)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/parameter_dtype",
+                        "training.parameter_dtype: soap decomposes other formats in float64, not "
+                        "modelled; expected float32");
     if (o->in_backward || o->offload_gradients) {
         const enum memplan_status status = check_in_backward(plan, err);
 

@@ -44,6 +44,7 @@ enum mpl_optimizer_name {
     MPL_ADAMW_TORCHAO_FP8,
     MPL_GALORE_ADAMW,
     MPL_LAMB,
+    MPL_SOAP,
     MPL_OPTIMIZER_COUNT,
 };
 enum mpl_strategy { MPL_STRATEGY_NONE = 0, MPL_STRATEGY_FSDP2 };
@@ -138,9 +139,10 @@ struct mpl_optimizer_spec {
     enum mpl_optimizer_name name;
     enum mpl_tristate fused, foreach;
     double momentum, weight_decay;
-    enum mpl_tristate nesterov; /* null: PyTorch's default, on for muon, off for sgd */
-    int64_t ns_steps;           /* muon: rounds of Newton-Schulz */
-    int64_t rank;               /* galore_adamw: columns of a projected gradient */
+    enum mpl_tristate nesterov;   /* null: PyTorch's default, on for muon, off for sgd */
+    int64_t ns_steps;             /* muon: rounds of Newton-Schulz */
+    int64_t rank;                 /* galore_adamw: columns of a projected gradient */
+    int64_t max_precondition_dim; /* soap: longer sides are left as they are */
     bool amsgrad, centered, maximize;
     bool decoupled_weight_decay; /* nadam, radam */
     bool master_weights;         /* float32 copies are what the optimizer updates */

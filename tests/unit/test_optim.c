@@ -137,6 +137,12 @@ static const struct {
     /* stacks of norms, then the mask, quotient, one and ratio beside them */
     {{.name = MPL_LAMB}, .states = 2 * ALL + 3 * 512, .peak = ALL + 6 * 512},
     {{.name = MPL_LAMB, .foreach = MPL_FALSE}, .states = 2 * ALL + 9 * 512, .peak = W + 4 * 512},
+    /* sides 64 and 32 of E, 128 and 64 of W: two squares each, 128^2 is 65536 bytes; four locals
+     * and a reordered moment of W, a product for each side, one with itself, QR's three, two lines
+     */
+    {{.name = MPL_SOAP, .max_precondition_dim = 10000},
+     .states = 2 * ALL + 2 * (16384 + 4096 + 65536 + 16384),
+     .peak = 5 * W + 2 * 16384 + 4 * 65536 + 512 + 1024},
     /* no round: mix, its copy, two scalars */
     {{.name = MPL_MUON}, .states = W + 2 * (E + N), .peak = W + W / 2 + 1024},
     /* bfloat16: the mix is the first factor, and stays while two more live */
