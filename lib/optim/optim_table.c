@@ -46,6 +46,7 @@ static const struct mpl_optim_row optim_table[] = {
      .is_float8 = true},
     {.name = MPL_GALORE_ADAMW, .by_default = MPL_OPTIM_LOOP, .step = mpl_galore_step},
     {.name = MPL_LAMB, .by_default = MPL_OPTIM_FOREACH, .step = mpl_lamb_step},
+    {.name = MPL_SHAMPOO, .by_default = MPL_OPTIM_LOOP, .step = mpl_shampoo_step},
     {.name = MPL_SOAP, .by_default = MPL_OPTIM_LOOP, .step = mpl_soap_step},
     BITSANDBYTES(MPL_ADAMW_8BIT, 2, 8, false),
     BITSANDBYTES(MPL_PAGED_ADAMW, 2, 32, true),

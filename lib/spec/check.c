@@ -228,6 +228,7 @@ void mpl_plan_note_versions(const struct mpl_plan *plan, struct mpl_notes *notes
 {
     const struct mpl_version *torch = &plan->pytorch, *transformers = &plan->transformers;
 
+    mpl_optimizer_note(&plan->training.optimizer, notes);
     if (!mpl_version_at_least(torch, 2, 9, 0) || mpl_version_at_least(torch, 2, 15, 0))
         mpl_note_add(notes, MPL_NOTE_UNTESTED, "software.pytorch",
                      "predictions were compared with PyTorch 2.9 to 2.14, not with %s",

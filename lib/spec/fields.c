@@ -559,7 +559,7 @@ static const struct mpl_field field_table[] = {
            "paged_adamw, paged_adamw_32bit, paged_adamw_8bit, lion_32bit, lion_8bit, "
            "paged_lion, paged_lion_32bit, paged_lion_8bit, adamw_cpu_offload, "
            "adamw_torchao_8bit, adamw_torchao_4bit, adamw_torchao_fp8, galore_adamw, lamb, "
-           "soap"),
+           "soap, shampoo"),
      .fallback = "\"adamw\"",
      .flags = MPL_FIELD_TOLD,
      .help = "Optimizer."},

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/fail.h"
+#include "spec/check.h"
 #include "spec/words.h"
 
 /* Keys that only some constructors take. */
@@ -59,6 +60,7 @@ static const struct {
     [MPL_GALORE_ADAMW] = {TAKES_RANK, .gathers = true},
     [MPL_LAMB] = {TAKES_FOREACH, .gathers = true},
     [MPL_SOAP] = {TAKES_DIM, .weight_decay = 0.01, .gathers = true},
+    [MPL_SHAMPOO] = {0, .gathers = true},
     [MPL_ADAMW_CPU_OFFLOAD] = {TAKES_OFFLOAD, .weight_decay = 0.01, .gathers = true},
 };
 
@@ -115,9 +117,10 @@ const struct mpl_word mpl_optimizer_words[] = {
     YES("lamb", MPL_LAMB, "LAMB (pytorch_optimizer): two moments"),
     YES("soap", MPL_SOAP,
         "SOAP (pytorch_optimizer): two moments, squares of each side of a matrix"),
+    YES("shampoo", MPL_SHAMPOO,
+        "Shampoo (pytorch_optimizer): the last update, two squares of each side"),
     NOT("lars"),
     NOT("sophia"),
-    NOT("shampoo"),
     NOT("distributed_shampoo"),
     NOT("galore_adafactor"),
     NOT("galore_adamw_8bit"),
@@ -155,6 +158,28 @@ double mpl_optimizer_weight_decay(enum mpl_optimizer_name name)
 bool mpl_optimizer_is_local(enum mpl_optimizer_name name)
 {
     return !constructor_table[name].gathers;
+}
+
+void mpl_optimizer_note(const struct mpl_optimizer_spec *optimizer, struct mpl_notes *notes)
+{
+    switch (optimizer->name) {
+    case MPL_GALORE_ADAMW:
+    case MPL_SOAP:
+    case MPL_SHAMPOO:
+        mpl_note_add(notes, MPL_NOTE_UNTESTED, "training.optimizer.name",
+                     "what cuSOLVER takes for %s's decompositions is not counted",
+                     mpl_optimizer_word(optimizer->name));
+        break;
+    case MPL_ADAMW_TORCHAO_8BIT:
+    case MPL_ADAMW_TORCHAO_4BIT:
+    case MPL_ADAMW_TORCHAO_FP8:
+        mpl_note_add(notes, MPL_NOTE_UNTESTED, "training.optimizer.name",
+                     "what Triton takes to try kernels while the first step compiles, about the "
+                     "size of the L2 cache, is not counted");
+        break;
+    default:
+        break;
+    }
 }
 
 /* A key that the constructor would refuse. */
@@ -238,10 +263,12 @@ enum memplan_status mpl_optimizer_check(const struct mpl_plan *plan, struct memp
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/master_weights",
                         "training.optimizer.master_weights: not modelled with muon, "
                         "adamw_cpu_offload or sharding");
-    if (o->name == MPL_SOAP && plan->training.parameter_dtype != MPL_FLOAT32)
+    if ((o->name == MPL_SOAP || o->name == MPL_SHAMPOO) &&
+        plan->training.parameter_dtype != MPL_FLOAT32)
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/parameter_dtype",
-                        "training.parameter_dtype: soap decomposes other formats in float64, not "
-                        "modelled; expected float32");
+                        "training.parameter_dtype: %s decomposes copies of other formats, not "
+                        "modelled; expected float32",
+                        mpl_optimizer_word(o->name));
     if (o->in_backward || o->offload_gradients) {
         const enum memplan_status status = check_in_backward(plan, err);
 

@@ -45,6 +45,7 @@ enum mpl_optimizer_name {
     MPL_GALORE_ADAMW,
     MPL_LAMB,
     MPL_SOAP,
+    MPL_SHAMPOO,
     MPL_OPTIMIZER_COUNT,
 };
 enum mpl_strategy { MPL_STRATEGY_NONE = 0, MPL_STRATEGY_FSDP2 };

@@ -143,6 +143,10 @@ static const struct {
     {{.name = MPL_SOAP, .max_precondition_dim = 10000},
      .states = 2 * ALL + 2 * (16384 + 4096 + 65536 + 16384),
      .peak = 5 * W + 2 * 16384 + 4 * 65536 + 512 + 1024},
+    /* the same squares, and one side of N; a decomposition of side 128 */
+    {{.name = MPL_SHAMPOO},
+     .states = ALL + 2 * (16384 + 4096 + 65536 + 16384 + 16384),
+     .peak = 4 * 65536 + 512},
     /* no round: mix, its copy, two scalars */
     {{.name = MPL_MUON}, .states = W + 2 * (E + N), .peak = W + W / 2 + 1024},
     /* bfloat16: the mix is the first factor, and stays while two more live */
