@@ -255,7 +255,7 @@ static enum memplan_status check(const struct mpl_network *network,
                         "each shard alone (%s)",
                         mpl_optimizer_word(optimizer),
                         optimizer == MPL_ADAFACTOR ? "PyTorch's own fails on sharded tensors"
-                                                   : "what it gathers is not modelled");
+                                                   : "over shards it is not modelled");
     for (uint32_t i = 1; i < network->module_count; i++)
         if (is_group(&network->modules[i], options->wrap) && !network->modules[i].parameter_count)
             return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/wrap",

@@ -30,38 +30,38 @@ enum {
 static const struct {
     unsigned takes;
     double weight_decay; /* the constructor's default */
-    bool gathers;        /* a step needs whole tensors */
+    bool is_whole;       /* over shards it gathers them, or was never tried */
 } constructor_table[] = {
-    [MPL_ADAMW] = {TAKES_AMSGRAD | TAKES_FUSED | TAKES_LISTS, .weight_decay = 0.01},
-    [MPL_SGD] = {TAKES_MOMENTUM | TAKES_NESTEROV | TAKES_FUSED | TAKES_LISTS},
-    [MPL_ADAM] = {TAKES_AMSGRAD | TAKES_FUSED | TAKES_LISTS},
-    [MPL_RMSPROP] = {TAKES_MOMENTUM | TAKES_CENTERED | TAKES_LISTS},
-    [MPL_ADAGRAD] = {TAKES_FUSED | TAKES_LISTS},
-    [MPL_ADAFACTOR] = {TAKES_LISTS, .gathers = true},
-    [MPL_MUON] = {TAKES_MOMENTUM | TAKES_NESTEROV | TAKES_NS_STEPS, .gathers = true},
-    [MPL_NADAM] = {TAKES_DECOUPLED | TAKES_LISTS},
-    [MPL_RADAM] = {TAKES_DECOUPLED | TAKES_LISTS},
-    [MPL_ADAMAX] = {TAKES_LISTS},
-    [MPL_ADADELTA] = {TAKES_LISTS},
-    [MPL_ASGD] = {TAKES_LISTS},
-    [MPL_RPROP] = {TAKES_LISTS},
-    [MPL_ADAFACTOR_HF] = {0, .gathers = true},
-    [MPL_LION] = {TAKES_FOREACH | TAKES_DECOUPLED, .gathers = true},
-    [MPL_ADAMW_8BIT] = {0, .weight_decay = 0.01, .gathers = true},
-    [MPL_PAGED_ADAMW] = {0, .weight_decay = 0.01, .gathers = true},
-    [MPL_PAGED_ADAMW_8BIT] = {0, .weight_decay = 0.01, .gathers = true},
-    [MPL_LION_32BIT] = {0, .gathers = true},
-    [MPL_LION_8BIT] = {0, .gathers = true},
-    [MPL_PAGED_LION] = {0, .gathers = true},
-    [MPL_PAGED_LION_8BIT] = {0, .gathers = true},
-    [MPL_ADAMW_TORCHAO_8BIT] = {TAKES_ROUNDING, .weight_decay = 0.01, .gathers = true},
-    [MPL_ADAMW_TORCHAO_4BIT] = {0, .weight_decay = 0.01, .gathers = true},
-    [MPL_ADAMW_TORCHAO_FP8] = {0, .weight_decay = 0.01, .gathers = true},
-    [MPL_GALORE_ADAMW] = {TAKES_RANK, .gathers = true},
-    [MPL_LAMB] = {TAKES_FOREACH, .gathers = true},
-    [MPL_SOAP] = {TAKES_DIM, .weight_decay = 0.01, .gathers = true},
-    [MPL_SHAMPOO] = {0, .gathers = true},
-    [MPL_ADAMW_CPU_OFFLOAD] = {TAKES_OFFLOAD, .weight_decay = 0.01, .gathers = true},
+    [MPL_ADAMW] = {.takes = TAKES_AMSGRAD | TAKES_FUSED | TAKES_LISTS, .weight_decay = 0.01},
+    [MPL_SGD] = {.takes = TAKES_MOMENTUM | TAKES_NESTEROV | TAKES_FUSED | TAKES_LISTS},
+    [MPL_ADAM] = {.takes = TAKES_AMSGRAD | TAKES_FUSED | TAKES_LISTS},
+    [MPL_RMSPROP] = {.takes = TAKES_MOMENTUM | TAKES_CENTERED | TAKES_LISTS},
+    [MPL_ADAGRAD] = {.takes = TAKES_FUSED | TAKES_LISTS},
+    [MPL_ADAFACTOR] = {.takes = TAKES_LISTS, .is_whole = true},
+    [MPL_MUON] = {.takes = TAKES_MOMENTUM | TAKES_NESTEROV | TAKES_NS_STEPS, .is_whole = true},
+    [MPL_NADAM] = {.takes = TAKES_DECOUPLED | TAKES_LISTS},
+    [MPL_RADAM] = {.takes = TAKES_DECOUPLED | TAKES_LISTS},
+    [MPL_ADAMAX] = {.takes = TAKES_LISTS},
+    [MPL_ADADELTA] = {.takes = TAKES_LISTS},
+    [MPL_ASGD] = {.takes = TAKES_LISTS},
+    [MPL_RPROP] = {.takes = TAKES_LISTS},
+    [MPL_ADAFACTOR_HF] = {.takes = 0, .is_whole = true},
+    [MPL_LION] = {.takes = TAKES_FOREACH | TAKES_DECOUPLED, .is_whole = true},
+    [MPL_ADAMW_8BIT] = {.takes = 0, .weight_decay = 0.01, .is_whole = true},
+    [MPL_PAGED_ADAMW] = {.takes = 0, .weight_decay = 0.01, .is_whole = true},
+    [MPL_PAGED_ADAMW_8BIT] = {.takes = 0, .weight_decay = 0.01, .is_whole = true},
+    [MPL_LION_32BIT] = {.takes = 0, .is_whole = true},
+    [MPL_LION_8BIT] = {.takes = 0, .is_whole = true},
+    [MPL_PAGED_LION] = {.takes = 0, .is_whole = true},
+    [MPL_PAGED_LION_8BIT] = {.takes = 0, .is_whole = true},
+    [MPL_ADAMW_TORCHAO_8BIT] = {.takes = TAKES_ROUNDING, .weight_decay = 0.01, .is_whole = true},
+    [MPL_ADAMW_TORCHAO_4BIT] = {.takes = 0, .weight_decay = 0.01, .is_whole = true},
+    [MPL_ADAMW_TORCHAO_FP8] = {.takes = 0, .weight_decay = 0.01, .is_whole = true},
+    [MPL_GALORE_ADAMW] = {.takes = TAKES_RANK, .is_whole = true},
+    [MPL_LAMB] = {.takes = TAKES_FOREACH, .is_whole = true},
+    [MPL_SOAP] = {.takes = TAKES_DIM, .weight_decay = 0.01, .is_whole = true},
+    [MPL_SHAMPOO] = {.takes = 0, .is_whole = true},
+    [MPL_ADAMW_CPU_OFFLOAD] = {.takes = TAKES_OFFLOAD, .weight_decay = 0.01, .is_whole = true},
 };
 
 #define YES(text, number, what)                                                                    \
@@ -157,7 +157,7 @@ double mpl_optimizer_weight_decay(enum mpl_optimizer_name name)
 
 bool mpl_optimizer_is_local(enum mpl_optimizer_name name)
 {
-    return !constructor_table[name].gathers;
+    return !constructor_table[name].is_whole;
 }
 
 void mpl_optimizer_note(const struct mpl_optimizer_spec *optimizer, struct mpl_notes *notes)
@@ -255,8 +255,7 @@ enum memplan_status mpl_optimizer_check(const struct mpl_plan *plan, struct memp
                         "training.optimizer.nesterov: needs a momentum above 0");
     if (plan->parallelism.strategy != MPL_STRATEGY_NONE && !mpl_optimizer_is_local(o->name))
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/name",
-                        "training.optimizer.name: %s over sharded weights gathers them, not "
-                        "modelled",
+                        "training.optimizer.name: %s over sharded weights is not modelled",
                         mpl_optimizer_word(o->name));
     if (o->master_weights && (o->name == MPL_MUON || o->name == MPL_ADAMW_CPU_OFFLOAD ||
                               plan->parallelism.strategy != MPL_STRATEGY_NONE))
