@@ -124,10 +124,17 @@ static struct mpl_tensor *eager(struct mpl_tape *tape, const struct mpl_attentio
     return out;
 }
 
+/* use_gqa_in_sdpa: grouped heads are left to the kernel */
+static bool leaves_groups(const struct mpl_attention_call *call)
+{
+    if (call->mask || call->k->is_void || call->v->is_void)
+        return !call->mask;
+    return call->k->shape.dim[3].n == call->v->shape.dim[3].n && call->k->shape.dim[3].n <= 256;
+}
+
 static struct mpl_tensor *sdpa(struct mpl_tape *tape, const struct mpl_attention_call *call)
 {
-    /* grouped heads are left to the kernel only when there is no mask (use_gqa_in_sdpa) */
-    const int64_t groups = call->mask ? groups_of(call) : 1;
+    const int64_t groups = leaves_groups(call) ? 1 : groups_of(call);
     const struct mpl_sdpa_options options = {
         .mask = call->mask, .is_causal = call->is_causal, .dropout = call->dropout};
     struct mpl_tensor *keys = mpl_hold(mpl_repeat_kv(tape, call->k, groups));

@@ -9,6 +9,8 @@
  */
 #include "arch/norm.h"
 
+#include <stdio.h>
+
 #include "arch/decoder.h"
 #include "op/op.h"
 
@@ -31,7 +33,17 @@ struct mpl_norm mpl_norm_add_by_head(struct mpl_network *network, enum mpl_norm_
 {
     const struct mpl_shape shape = mpl_shape2(mpl_dim(heads), mpl_dim(width));
     struct mpl_norm norm = {kind, MPL_NO_PARAMETER, MPL_NO_PARAMETER};
+    char path[64];
 
+    for (int64_t i = 0; kind == MPL_NORM_LAYER_HEADS && i < heads; i++) {
+        uint32_t weight;
+
+        snprintf(path, sizeof(path), "%s.norms.%d", name, (int)i);
+        weight = mpl_network_add_under(network, path, ".weight", mpl_shape1(mpl_dim(width)));
+        norm.weight = i ? norm.weight : weight;
+    }
+    if (kind == MPL_NORM_LAYER_HEADS)
+        return norm;
     norm.weight = mpl_network_add_under(network, name, ".weight", shape);
     return norm;
 }
@@ -111,6 +123,29 @@ static struct mpl_tensor *layer_norm_wide(struct mpl_tape *tape, struct mpl_tens
     return out;
 }
 
+/* cat([norm(head) for norm, head in zip(norms, x.split(1, dim=1))], dim=1) */
+static struct mpl_tensor *layer_norm_heads(struct mpl_tape *tape, const struct mpl_network *network,
+                                           uint32_t first, struct mpl_tensor *x)
+{
+    const int heads = x->is_void ? 0 : (int)x->shape.dim[1].n;
+    struct mpl_tensor *parts[MPL_MAX_SPLIT_HEADS], *normed[MPL_MAX_SPLIT_HEADS], *out;
+
+    if (!heads)
+        return tape->void_tensor;
+    mpl_op_split_heads(tape, x, parts);
+    for (int i = 0; i < heads; i++)
+        mpl_hold(parts[i]);
+    for (int i = 0; i < heads; i++)
+        normed[i] = mpl_hold(mpl_op_layer_norm(
+            tape, parts[i], mpl_network_weight(network, first + (uint32_t)i), NULL));
+    out = mpl_op_cat_heads(tape, normed, heads);
+    for (int i = 0; i < heads; i++) {
+        mpl_drop(tape, normed[i]);
+        mpl_drop(tape, parts[i]);
+    }
+    return out;
+}
+
 static struct mpl_tensor *forward(struct mpl_tape *tape, const struct mpl_network *network,
                                   const struct mpl_norm *norm, struct mpl_tensor *x)
 {
@@ -125,6 +160,8 @@ static struct mpl_tensor *forward(struct mpl_tape *tape, const struct mpl_networ
         return rms_norm_wide(tape, weight, x);
     case MPL_NORM_LAYER_ONE:
         return layer_norm_one(tape, weight, mpl_parameter_of(network, norm->bias), x);
+    case MPL_NORM_LAYER_HEADS:
+        return layer_norm_heads(tape, network, norm->weight, x);
     case MPL_NORM_LAYER_WIDE:
         return layer_norm_wide(tape, weight, x);
     case MPL_NORM_LAYER_PLAIN: {

@@ -12,6 +12,7 @@ enum mpl_norm_kind {
     MPL_NORM_RMS_WIDE,    /* Olmo2RMSNorm, GptOssRMSNorm: (weight * x).to(dtype) */
     MPL_NORM_LAYER_ONE,   /* NemotronLayerNorm1P: the weight is one less; float32 or autocast's */
     MPL_NORM_LAYER_WIDE,  /* CohereLayerNorm: written out in float32, no bias */
+    MPL_NORM_LAYER_HEADS, /* StableLmLayerNormPerHead: nn.LayerNorm without bias for each head */
     MPL_NORM_LAYER_PLAIN, /* OlmoLayerNorm: float32, neither weight nor bias */
 };
 
@@ -24,7 +25,7 @@ struct mpl_norm {
 struct mpl_norm mpl_norm_add(struct mpl_network *network, enum mpl_norm_kind kind, const char *name,
                              int64_t width);
 
-/** As mpl_norm_add with a weight for each head: [heads, width]. */
+/** As mpl_norm_add with a weight for each head: [heads, width], or LAYER_HEADS' [width] each. */
 struct mpl_norm mpl_norm_add_by_head(struct mpl_network *network, enum mpl_norm_kind kind,
                                      const char *name, int64_t heads, int64_t width);
 

@@ -12,6 +12,15 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 
     block->attention = mpl_attention_add(network, "self_attn", m->attention_bias, false);
     block->attention.rotary = MPL_ROTARY_PARTIAL_OUTSIDE;
+    if (m->qk_norm) {
+        block->attention.norm_place = MPL_QK_NORM_TRANSPOSED;
+        block->attention.q_norm =
+            mpl_norm_add_by_head(network, MPL_NORM_LAYER_HEADS, "self_attn.q_layernorm",
+                                 m->num_attention_heads, m->head_dim);
+        block->attention.k_norm =
+            mpl_norm_add_by_head(network, MPL_NORM_LAYER_HEADS, "self_attn.k_layernorm",
+                                 m->num_key_value_heads, m->head_dim);
+    }
     block->mlp = mpl_mlp_add_gated(network, false);
     block->before_attention = mpl_block_norm(network, MPL_NORM_LAYER, "input_layernorm");
     if (!m->parallel_residual)
@@ -57,7 +66,7 @@ static const struct mpl_lm_family family = {
     .norm = "norm",
     .head = "lm_head",
     .norm_kind = MPL_NORM_LAYER,
-    .layer_room = 14,
+    .layer_room = 14 + 2 * MPL_MAX_SPLIT_HEADS,
     .layer_size = sizeof(struct mpl_block),
     .describe_layer = describe_layer,
     .layer_forward = layer_forward,
@@ -76,9 +85,10 @@ static void derive(struct mpl_plan *plan)
 
 static enum memplan_status check(const struct mpl_plan *plan, struct memplan_error *err)
 {
-    if (plan->model.qk_norm)
+    if (plan->model.qk_norm && plan->model.num_attention_heads > MPL_MAX_SPLIT_HEADS)
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/model/qk_layernorm",
-                        "model.qk_layernorm: a norm for each head is not modelled");
+                        "model.qk_layernorm: a norm for each head is modelled up to %d heads",
+                        MPL_MAX_SPLIT_HEADS);
     return MEMPLAN_OK;
 }
 

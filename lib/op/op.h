@@ -138,6 +138,13 @@ struct mpl_tensor *mpl_op_clone(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_cat(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b,
                               int dim);
 
+/** Most heads that mpl_op_split_heads takes. */
+#define MPL_MAX_SPLIT_HEADS 255
+/** a [b, heads, s, d].split(1, dim=1): a floating view for each head. */
+void mpl_op_split_heads(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor **parts_out);
+/** cat(parts, dim=1) of count tensors [b, 1, s, d]: [b, count, s, d]. */
+struct mpl_tensor *mpl_op_cat_heads(struct mpl_tape *tape, struct mpl_tensor *const *parts,
+                                    int count);
 /** stack((a, b), dim=-1): [.., 2], contiguous; backward gives views. */
 struct mpl_tensor *mpl_op_stack_last(struct mpl_tape *tape, struct mpl_tensor *a,
                                      struct mpl_tensor *b);

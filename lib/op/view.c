@@ -447,6 +447,61 @@ struct mpl_tensor *mpl_op_cat(struct mpl_tape *tape, struct mpl_tensor *a, struc
     return out;
 }
 
+/* One tensor of all gradients, as cat makes it. */
+static void split_heads_backward(struct mpl_tape *tape, struct mpl_node *node,
+                                 struct mpl_tensor **out, struct mpl_tensor **in)
+{
+    const struct mpl_shape shape = edge_shape(node, 0);
+
+    (void)out;
+    in[0] = mpl_hold(mpl_empty(tape, "cat.default", (enum mpl_dtype)node->edges[0].dtype, &shape));
+}
+
+void mpl_op_split_heads(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor **parts_out)
+{
+    const int heads = a->is_void ? 0 : (int)a->shape.dim[1].n;
+    struct mpl_node *node =
+        mpl_node_new(tape, "SplitBackward0", split_heads_backward, &a, 1, heads, 0);
+    struct mpl_shape shape = a->shape;
+
+    shape.dim[1] = mpl_dim(1);
+    for (int i = 0; i < heads; i++) {
+        parts_out[i] = mpl_alias(tape, a);
+        set_layout(parts_out[i], &shape, a->stride);
+        mpl_set_history(tape, parts_out[i], node, i);
+    }
+    mpl_consume(tape, a);
+}
+
+static void cat_heads_backward(struct mpl_tape *tape, struct mpl_node *node,
+                               struct mpl_tensor **out, struct mpl_tensor **in)
+{
+    for (int i = 0; i < node->edge_count; i++) {
+        struct mpl_shape shape = edge_shape(node, i);
+
+        if (!mpl_needs(node, i))
+            continue;
+        in[i] = mpl_hold(mpl_alias(tape, out[0]));
+        set_layout(in[i], &shape, out[0]->stride);
+    }
+}
+
+struct mpl_tensor *mpl_op_cat_heads(struct mpl_tape *tape, struct mpl_tensor *const *parts,
+                                    int count)
+{
+    struct mpl_node *node =
+        mpl_node_new(tape, "CatBackward0", cat_heads_backward, parts, count, 1, 0);
+    struct mpl_shape shape = parts[0]->shape;
+    struct mpl_tensor *out;
+
+    shape.dim[1].n = count;
+    out = mpl_empty(tape, "cat.default", (enum mpl_dtype)parts[0]->dtype, &shape);
+    mpl_set_history(tape, out, node, 0);
+    for (int i = 0; i < count; i++)
+        mpl_consume(tape, parts[i]);
+    return out;
+}
+
 /* unbind: a view of every second element for each */
 static void stack_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                            struct mpl_tensor **in)

@@ -252,6 +252,38 @@ START_TEST(math_keeps_scores)
 }
 END_TEST
 
+/* Half operands: all is float32 inside, and the weights are cast back before the last product. */
+START_TEST(math_in_half_is_float32)
+{
+    struct fixture f;
+    struct heads h;
+    struct mpl_tensor *y;
+    uint64_t before;
+
+    fixture_begin(&f);
+    f.tape->compute_capability = 7.5;
+    f.tape->pytorch = (struct mpl_version){.major = 2, .minor = 5};
+    h = make_heads(&f, BF16, 2, 2, 3, 8);
+    before = fixture_live(&f);
+    fixture_log(&f);
+    y = mpl_hold(mpl_op_sdpa(f.tape, h.q, h.k, h.v, NULL, true));
+    ck_assert_str_eq(fixture_log(&f),
+                     "_to_copy:192 _to_copy:192 _to_copy:192 mul:192 "
+                     "ones:9 tril:9 ~ones:9 scalar_tensor:4 scalar_tensor:4 where:36 "
+                     "~scalar_tensor:4 ~scalar_tensor:4 ~tril:9 mul:192 bmm:72 "
+                     "softmax:72 isneginf:18 all:6 scalar_tensor:4 ~scalar_tensor:4 ~all:6 "
+                     "~isneginf:18 ~bmm:72 _to_copy:36 bmm:192 _to_copy:96 ~bmm:192 "
+                     "~where:36 ~_to_copy:36 ~_to_copy:192 ~_to_copy:192");
+    /* scaled q and k, v, weights, y */
+    ck_assert_uint_eq(fixture_live(&f) - before, 3 * 192 + 72 + 96);
+    mpl_backward(f.tape, y);
+    ck_assert_uint_eq(fixture_live(&f) - before, 4 * 96);
+    mpl_drop(f.tape, y);
+    drop_heads(&f, &h);
+    fixture_end(&f);
+}
+END_TEST
+
 /* float32 activations under bfloat16: v, k and q are cast, and the casts are what is kept. */
 START_TEST(sdpa_casts_under_autocast)
 {
@@ -328,6 +360,7 @@ int main(void)
     tcase_add_test(tcase, flash_pads_head_sizes);
     tcase_add_loop_test(tcase, efficient_attention_with_a_mask, 0, ROWS(mask_table));
     tcase_add_loop_test(tcase, math_keeps_scores, 0, ROWS(kv_heads_table));
+    tcase_add_test(tcase, math_in_half_is_float32);
     tcase_add_test(tcase, sdpa_casts_under_autocast);
     tcase_add_test(tcase, eager_attention_keeps_6_bytes_a_score);
     return test_run("attention", tcase);

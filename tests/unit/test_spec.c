@@ -620,8 +620,10 @@ static const struct {
     const char *path;
 } refused_table[] = {
     {"\"model_type\": \"gemma2\", " SIZES, "sdpa", MEMPLAN_ERR_VALUE, "/training/attention"},
-    {"\"model_type\": \"stablelm\", \"qk_layernorm\": true, " SIZES, "sdpa",
-     MEMPLAN_ERR_UNSUPPORTED, "/model/qk_layernorm"},
+    {"\"model_type\": \"stablelm\", \"qk_layernorm\": true, \"hidden_size\": 1024, "
+     "\"intermediate_size\": 8, \"num_hidden_layers\": 1, \"num_attention_heads\": 256, "
+     "\"vocab_size\": 8",
+     "sdpa", MEMPLAN_ERR_UNSUPPORTED, "/model/qk_layernorm"},
     {"\"model_type\": \"gemma\", \"use_bidirectional_attention\": true, " SIZES, "sdpa",
      MEMPLAN_ERR_UNSUPPORTED, "/model/use_bidirectional_attention"},
     {"\"model_type\": \"cohere2\", \"sliding_window\": null, " SIZES, "sdpa", MEMPLAN_ERR_VALUE,
