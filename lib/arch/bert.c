@@ -22,8 +22,8 @@ struct ends {
     struct mpl_norm head_norm;
 };
 
-/* Locals of ...Embeddings.forward, until it returns. */
-enum { TOKEN_TYPES };
+/* Locals of ...Embeddings.forward, until it returns; of ...ForMaskedLM.forward. */
+enum { TOKEN_TYPES, SEQUENCE_OUTPUT };
 
 /* ---- description ------------------------------------------------------------------------------
  */
@@ -256,6 +256,7 @@ struct mpl_tensor *mpl_bert_leave(struct mpl_tape *tape, struct mpl_lm *lm, stru
         ends->form->has_gelu_head ? MPL_ACTIVATION_GELU : lm->network->plan->model.hidden_act;
     struct mpl_tensor *out = mpl_hold(mpl_linear_call(tape, lm->network, &ends->head_dense, h));
 
+    lm->locals[SEQUENCE_OUTPUT] = mpl_hold(mpl_return(mpl_hold(h)));
     mpl_rebind(tape, &out, mpl_activation_call(tape, act, out));
     mpl_rebind(tape, &out, mpl_norm_call(tape, lm->network, &ends->head_norm, out));
     return mpl_return(out);
@@ -318,6 +319,7 @@ const struct mpl_config_key mpl_bert_keys[] = {
 const struct mpl_arch mpl_arch_bert = {
     .config = {.model_type = "bert",
                .help = "BERT, trained as a masked language model",
+               .task = MPL_TASK_MASKED_LM,
                .keys = mpl_bert_keys},
     .build = build,
 };

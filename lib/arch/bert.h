@@ -52,6 +52,7 @@ extern const struct mpl_config_key mpl_bert_keys[];
     .describe_embedding = mpl_bert_describe_embedding, .describe_end = mpl_bert_describe_end,      \
     .embed = mpl_bert_embed, .make_positions = mpl_bert_make_positions,                            \
     .before_masks = mpl_bert_before_masks, .make_masks = mpl_bert_make_masks,                      \
-    .leave = mpl_bert_leave, .loss = mpl_bert_loss, .has_head_bias = true, .extra_room = 12
+    .leave = mpl_bert_leave, .loss = mpl_bert_loss, .has_head_bias = true,                         \
+    .has_joined_head = true, .extra_room = 12
 
 #endif

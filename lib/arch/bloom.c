@@ -226,43 +226,13 @@ static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_d
     return mpl_hold(mpl_empty(tape, op, dtype, &shape));
 }
 
-/* base ** powers [count]; both names live on. Held. */
-static struct mpl_tensor *powers(struct mpl_tape *tape, int64_t count, struct mpl_tensor *names[2])
-{
-    const struct mpl_shape scalar = {0}, line = mpl_shape1(mpl_dim(count));
-
-    names[0] = made(tape, "full.default", MPL_FLOAT32, scalar);
-    names[1] = made(tape, "arange.start_step", MPL_INT32, line);
-    return made(tape, "pow.Tensor_Tensor", MPL_FLOAT32, line);
-}
-
-/* _get_alibi_slopes: [heads], float32; held */
-static struct mpl_tensor *alibi_slopes(struct mpl_tape *tape, int64_t heads)
-{
-    struct mpl_tensor *names[4] = {NULL}, *slopes, *extra;
-    int64_t closest = 1;
-
-    while (2 * closest <= heads)
-        closest *= 2;
-    slopes = powers(tape, closest, names);
-    if (closest != heads) {
-        extra = powers(tape, heads - closest, names + 2);
-        mpl_rebind(tape, &slopes,
-                   mpl_return(made(tape, "cat.default", MPL_FLOAT32, mpl_shape1(mpl_dim(heads)))));
-        mpl_drop(tape, extra);
-    }
-    for (int i = 0; i < 4; i++)
-        mpl_drop(tape, names[i]);
-    return slopes;
-}
-
 /* alibi [b * heads, 1, s] in dtype; held */
 static struct mpl_tensor *make_alibi(struct mpl_tape *tape, struct mpl_lm *lm, enum mpl_dtype dtype)
 {
     const int64_t count = lm->network->plan->model.num_attention_heads;
     const struct mpl_dim heads = mpl_dim(count), one = mpl_dim(1);
     const struct mpl_dim b = lm->input_ids->shape.dim[0], s = lm->input_ids->shape.dim[1];
-    struct mpl_tensor *slopes = alibi_slopes(tape, count), *places, *alibi;
+    struct mpl_tensor *slopes = mpl_alibi_slopes(tape, count), *places, *alibi;
 
     if (!lm->attention_mask) {
         lm->locals[SLOPES] = slopes;

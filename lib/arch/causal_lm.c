@@ -58,7 +58,7 @@ static void describe_layer(struct mpl_lm *lm, uint32_t i)
         .forward = lm->family->layer_forward,
         .context = layer,
         .kwargs = {has_own ? &lm->sliding_cos : &lm->cos, has_own ? &lm->sliding_sin : &lm->sin,
-                   &mask->tensor, &lm->positions},
+                   &mask->tensor, &lm->positions, &lm->alibi},
         .is_checkpointed =
             network->plan->training.activation_checkpointing == MPL_CHECKPOINTING_FULL,
     };
@@ -361,19 +361,26 @@ static void make_rotary(struct mpl_tape *tape, struct mpl_lm *lm, const struct m
     const bool is_longer = lm->network->plan->training.sequence_length >
                            lm->network->plan->model.max_position_embeddings;
 
-    if (lm->family->has_no_rotary)
-        return;
-    mpl_rope_update(tape, lm->network->plan->model.rope_type, &lm->rope,
-                    mpl_dim(lm->rotary_dim / 2), is_longer);
-    if (lm->family->make_rotary) {
+    if (!lm->family->has_no_rotary)
+        mpl_rope_update(tape, lm->network->plan->model.rope_type, &lm->rope,
+                        mpl_dim(lm->rotary_dim / 2), is_longer);
+    if (lm->family->make_rotary)
         lm->family->make_rotary(tape, lm, h);
+    if (lm->family->make_rotary || lm->family->has_no_rotary)
         return;
-    }
     if (!lm->family->has_sliding_rotary || has_layer(lm, false))
         mpl_rotary_tables(tape, lm->rotary_dim, dtype, lm->positions, &lm->cos, &lm->sin);
     if (lm->family->has_sliding_rotary && has_layer(lm, true))
         mpl_rotary_tables(tape, lm->rotary_dim, dtype, lm->positions, &lm->sliding_cos,
                           &lm->sliding_sin);
+}
+
+static void drop_own_locals(struct mpl_tape *tape, struct mpl_lm *lm)
+{
+    for (int i = 0; i < MPL_LM_LOCALS; i++) {
+        mpl_drop(tape, lm->locals[i]);
+        lm->locals[i] = NULL;
+    }
 }
 
 /* The pointers stay: a layer that is computed again reads them, and its checkpoint keeps them
@@ -390,10 +397,8 @@ static void drop_locals(struct mpl_tape *tape, struct mpl_lm *lm)
     mpl_drop(tape, lm->full.tensor);
     mpl_drop(tape, lm->sliding.tensor);
     mpl_drop(tape, has_dict ? lm->embeds : lm->positions);
-    for (int i = 0; i < MPL_LM_LOCALS; i++) {
-        mpl_drop(tape, lm->locals[i]);
-        lm->locals[i] = NULL;
-    }
+    mpl_drop(tape, lm->alibi);
+    drop_own_locals(tape, lm);
     mpl_drop(tape, has_dict ? lm->positions : lm->embeds);
 }
 
@@ -422,7 +427,8 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
         lm->positions = mpl_hold(mpl_position_ids(tape, batch->input_ids));
     h = mpl_return(mpl_hold(embeds));
     h = mpl_hold(family->before_masks ? family->before_masks(tape, lm, h) : h);
-    (family->make_masks ? family->make_masks : make_masks)(tape, lm, embeds, batch->attention_mask);
+    (family->make_masks ? family->make_masks : make_masks)(tape, lm, lm->embeds,
+                                                           batch->attention_mask);
     if (family->enter)
         mpl_rebind(tape, &h, family->enter(tape, lm, mpl_return(mpl_hold(h))));
     make_rotary(tape, lm, h);
@@ -446,12 +452,15 @@ static struct mpl_tensor *causal_lm_forward(struct mpl_tape *tape, struct mpl_ne
     if (lm->family->leave)
         mpl_rebind(tape, &h, lm->family->leave(tape, lm, h));
     logits = mpl_hold(mpl_module_call(tape, &network->modules[network->module_count - 1], h));
+    if (lm->family->has_joined_head)
+        mpl_rebind(tape, &h, tape->void_tensor);
     if (lm->family->finish_logits)
         logits = mpl_hold(lm->family->finish_logits(tape, lm, mpl_return(logits)));
     loss = (lm->family->loss ? lm->family->loss : causal_lm_loss)(tape, logits, batch->labels);
     if (lm->family->finish_loss)
         loss = lm->family->finish_loss(tape, lm, batch->attention_mask, loss);
     mpl_drop(tape, h);
+    drop_own_locals(tape, lm);
     *logits_out = logits;
     return loss;
 }

@@ -39,9 +39,10 @@ struct mpl_lm_family {
     bool has_no_rotary;      /* no rotary tables, no inv_freq buffers */
     bool has_sliding_rotary; /* tables and buffers of their own for each kind of layer */
     bool has_float_rotary;   /* tables stay float32 */
-    bool has_plain_mask;     /* create_causal_mask gets no positions: nobody looks for packing */
-    size_t layer_size;       /* sizeof of the family's struct of a layer */
-    uint32_t layer_room;     /* most parameters of one layer */
+    bool has_joined_head; /* leave and head are one module: the head's input goes when it is used */
+    bool has_plain_mask;  /* create_causal_mask gets no positions: nobody looks for packing */
+    size_t layer_size;    /* sizeof of the family's struct of a layer */
+    uint32_t layer_room;  /* most parameters of one layer */
     /** Adds a layer's parameters in the order of named_parameters(); network->prefix is set. */
     void (*describe_layer)(struct mpl_network *network, struct mpl_lm_layer *layer);
     /** context is the layer. */
@@ -107,9 +108,11 @@ struct mpl_lm {
     struct mpl_tensor *cos, *sin;                 /* [1, 1, s, rotary_dim] */
     struct mpl_tensor *sliding_cos, *sliding_sin; /* of layers that slide, if they have their own */
     struct mpl_rope_state rope;
+    struct mpl_tensor *alibi; /* positions as a bias of scores; NULL: none */
     struct mpl_mask full, sliding;
-    struct mpl_tensor *locals[MPL_LM_LOCALS]; /* others that live until it returns, or NULL */
-    void *extra;                              /* the family's own */
+    struct mpl_tensor
+        *locals[MPL_LM_LOCALS]; /* others of it, and after it of the caller; or NULL */
+    void *extra;                /* the family's own */
 };
 
 /** Describes the whole model into network. */

@@ -11,7 +11,7 @@ struct layer {
 };
 
 /* Locals of FalconModel.forward. */
-enum { LAST_HIDDEN, LAST_WEIGHTS };
+enum { LAST_HIDDEN, LAST_WEIGHTS, MASK };
 
 /* Heads of keys and values that come out of query_key_value. */
 static int64_t kv_heads_of(const struct mpl_model *m)
@@ -174,19 +174,61 @@ static struct mpl_tensor *attend_eager(struct mpl_tape *tape, struct mpl_tensor 
     struct mpl_tensor *scores =
         mpl_hold(mpl_op_matmul(tape, qkv[0], mpl_op_transpose(tape, qkv[1], 2, 3)));
 
-    mpl_rebind(tape, &scores, mpl_op_div_number_in_place(tape, scores));
+    mpl_rebind(tape, &scores, mpl_op_scale_in_place(tape, scores));
     mpl_rebind(tape, &scores,
                mpl_op_softmax(tape, mask ? mpl_op_add(tape, scores, mask) : scores, dtype));
     *weights_out = scores;
     return mpl_hold(mpl_op_matmul(tape, scores, qkv[2]));
 }
 
-static struct mpl_tensor *attend_sdpa(struct mpl_tape *tape, struct mpl_tensor *const qkv[3],
-                                      struct mpl_tensor *mask)
+/* eager with alibi: softmax((q k + alibi) / sqrt(d) + mask) v in float32; three names live on */
+static struct mpl_tensor *attend_alibi(struct mpl_tape *tape, const struct mpl_lm *lm,
+                                       struct mpl_tensor *const qkv[3], enum mpl_dtype dtype,
+                                       struct mpl_tensor **weights_out)
 {
-    const struct mpl_sdpa_options options = {.mask = mask, .has_no_groups = true};
+    struct mpl_tensor *product =
+        mpl_hold(mpl_op_matmul(tape, qkv[0], mpl_op_transpose(tape, qkv[1], 2, 3)));
+    struct mpl_tensor *scores = mpl_hold(mpl_op_to(tape, product, MPL_FLOAT32));
+    struct mpl_tensor *logits = mpl_hold(mpl_op_add(tape, scores, lm->alibi)), *probs, *out;
 
-    return mpl_hold(mpl_op_sdpa_with(tape, qkv[0], qkv[1], qkv[2], &options));
+    mpl_rebind(tape, &logits, mpl_op_scale_in_place(tape, logits));
+    probs = mpl_hold(mpl_op_softmax(
+        tape, lm->full.tensor ? mpl_op_add(tape, logits, lm->full.tensor) : logits, dtype));
+    mpl_rebind(tape, &probs,
+               mpl_op_dropout(tape, probs, lm->network->plan->model.attention_dropout));
+    out = mpl_hold(mpl_op_matmul(tape, probs, qkv[2]));
+    *weights_out = probs;
+    mpl_drop(tape, product);
+    mpl_drop(tape, scores);
+    mpl_drop(tape, logits);
+    return out;
+}
+
+static struct mpl_tensor *attend(struct mpl_tape *tape, const struct mpl_lm *lm,
+                                 struct mpl_tensor *const qkv[3], enum mpl_dtype dtype,
+                                 struct mpl_tensor **weights_out)
+{
+    const struct mpl_plan *plan = lm->network->plan;
+    const struct mpl_sdpa_options options = {
+        .mask = lm->full.tensor,
+        .has_no_groups = true,
+        .dropout = plan->model.alibi ? plan->model.attention_dropout : 0.0,
+    };
+
+    if (plan->training.attention != MPL_ATTENTION_EAGER)
+        return mpl_hold(mpl_op_sdpa_with(tape, qkv[0], qkv[1], qkv[2], &options));
+    return plan->model.alibi ? attend_alibi(tape, lm, qkv, dtype, weights_out)
+                             : attend_eager(tape, qkv, lm->full.tensor, dtype, weights_out);
+}
+
+static void turn(struct mpl_tape *tape, const struct mpl_lm *lm, struct mpl_tensor *qkv[3])
+{
+    struct mpl_tensor *turned[2];
+
+    for (int i = 0; i < 2; i++)
+        turned[i] = mpl_hold(mpl_rotate(tape, qkv[i], lm->cos, lm->sin));
+    for (int i = 0; i < 2; i++)
+        mpl_rebind(tape, &qkv[i], mpl_return(turned[i]));
 }
 
 static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *layer,
@@ -195,19 +237,13 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     const struct mpl_lm *lm = layer->base.lm;
     const struct mpl_network *network = lm->network;
     struct mpl_tensor *fused = mpl_hold(linear(tape, network, &layer->query_key_value, x));
-    struct mpl_tensor *qkv[3] = {tape->void_tensor, tape->void_tensor, tape->void_tensor};
-    struct mpl_tensor *turned[2], *out;
+    struct mpl_tensor *qkv[3] = {tape->void_tensor, tape->void_tensor, tape->void_tensor}, *out;
 
     if (!fused->is_void)
         split(tape, &network->plan->model, fused, qkv);
-    for (int i = 0; i < 2; i++)
-        turned[i] = mpl_hold(mpl_rotate(tape, qkv[i], lm->cos, lm->sin));
-    for (int i = 0; i < 2; i++)
-        mpl_rebind(tape, &qkv[i], mpl_return(turned[i]));
-    if (network->plan->training.attention == MPL_ATTENTION_EAGER)
-        out = attend_eager(tape, qkv, lm->full.tensor, (enum mpl_dtype)x->dtype, weights_out);
-    else
-        out = attend_sdpa(tape, qkv, lm->full.tensor);
+    if (!network->plan->model.alibi)
+        turn(tape, lm, qkv);
+    out = attend(tape, lm, qkv, (enum mpl_dtype)x->dtype, weights_out);
     mpl_rebind(tape, &out, mpl_merge_heads(tape, mpl_op_transpose(tape, out, 1, 2)));
     mpl_rebind(tape, &out, linear(tape, network, &layer->dense, out));
     for (int i = 0; i < 3; i++)
@@ -282,10 +318,74 @@ static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
     return mpl_return(out);
 }
 
+static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
+                               struct mpl_shape shape)
+{
+    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
+}
+
+/* build_alibi_tensor(mask, heads, dtype), as a view [b, heads, 1, s] */
+static void make_alibi(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *mask)
+{
+    const int64_t count = lm->network->plan->model.num_attention_heads;
+    const struct mpl_dim heads = mpl_dim(count), one = mpl_dim(1);
+    const struct mpl_dim b = lm->input_ids->shape.dim[0], s = lm->input_ids->shape.dim[1];
+    struct mpl_tensor *slopes, *places, *half, *alibi;
+
+    lm->locals[MASK] = mask ? mpl_hold(mpl_return(mpl_hold(mask)))
+                            : made(tape, "ones.default", MPL_INT64, mpl_shape2(b, s));
+    slopes = mpl_alibi_slopes(tape, count);
+    places = made(tape, "cumsum.default", MPL_INT64, mpl_shape2(b, s));
+    mpl_rebind(tape, &places, mpl_op_map(tape, "sub.Tensor", MPL_INT64, places, NULL));
+    mpl_rebind(tape, &places, mpl_op_map(tape, "mul.Tensor", MPL_INT64, places, NULL));
+    half = made(tape, "_to_copy.default", MPL_BFLOAT16, mpl_shape2(heads, one));
+    alibi = made(tape, "mul.Tensor", MPL_BFLOAT16, mpl_shape4(b, heads, one, s));
+    mpl_drop(tape, half);
+    lm->alibi = mpl_hold(mpl_op_to(tape, alibi, (enum mpl_dtype)lm->embeds->dtype));
+    mpl_drop(tape, alibi);
+    mpl_drop(tape, places);
+    mpl_drop(tape, slopes);
+}
+
+static void make_positions(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *mask)
+{
+    if (lm->network->plan->model.alibi)
+        make_alibi(tape, lm, mask);
+    lm->positions = mpl_hold(mpl_position_ids(tape, lm->input_ids));
+}
+
+/* A bool mask as numbers, then alibi filled where it says no: [b, heads, s, s] */
+static void add_alibi(struct mpl_tape *tape, const struct mpl_lm *lm, struct mpl_mask *mask)
+{
+    const enum mpl_dtype dtype = (enum mpl_dtype)lm->embeds->dtype;
+    const struct mpl_shape scalar = {0};
+    struct mpl_shape whole = mask->tensor->shape;
+    struct mpl_tensor *scaled, *low;
+
+    if (mask->tensor->is_void)
+        return;
+    if (mask->tensor->dtype == MPL_BOOL) {
+        struct mpl_tensor *zero = made(tape, "full.default", dtype, scalar);
+
+        low = made(tape, "scalar_tensor.default", dtype, scalar);
+        mpl_rebind(tape, &mask->tensor, mpl_return(made(tape, "where.self", dtype, whole)));
+        mpl_drop(tape, low);
+        mpl_drop(tape, zero);
+    }
+    scaled = made(tape, "div.Tensor", dtype, lm->alibi->shape);
+    low = made(tape, "lt.Scalar", MPL_BOOL, whole);
+    whole.dim[1] = lm->alibi->shape.dim[1];
+    mpl_rebind(tape, &mask->tensor, mpl_return(made(tape, "masked_fill.Scalar", dtype, whole)));
+    mpl_drop(tape, low);
+    mpl_drop(tape, scaled);
+}
+
 static void make_masks(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *embeds,
                        struct mpl_tensor *attention_mask)
 {
     lm->full = mpl_causal_mask_always(tape, lm->network->plan, embeds, attention_mask);
+    if (lm->alibi && lm->full.tensor)
+        add_alibi(tape, lm, &lm->full);
 }
 
 static const struct mpl_lm_family family = {
@@ -299,6 +399,7 @@ static const struct mpl_lm_family family = {
     .layer_room = 12,
     .describe_layer = describe_layer,
     .layer_forward = layer_forward,
+    .make_positions = make_positions,
     .make_masks = make_masks,
 };
 

@@ -232,6 +232,35 @@ struct mpl_mask mpl_bidirectional_mask(struct mpl_tape *tape, const struct mpl_p
     return causal_mask(tape, plan, embeds, padding_mask, &kind);
 }
 
+/* base ** powers [count]; both names live on. Held. */
+static struct mpl_tensor *powers(struct mpl_tape *tape, int64_t count, struct mpl_tensor *names[2])
+{
+    const struct mpl_shape line = mpl_shape1(mpl_dim(count));
+
+    names[0] = made(tape, "full.default", MPL_FLOAT32, scalar);
+    names[1] = made(tape, "arange.start_step", MPL_INT32, line);
+    return made(tape, "pow.Tensor_Tensor", MPL_FLOAT32, line);
+}
+
+struct mpl_tensor *mpl_alibi_slopes(struct mpl_tape *tape, int64_t heads)
+{
+    struct mpl_tensor *names[4] = {NULL}, *slopes, *extra;
+    int64_t closest = 1;
+
+    while (2 * closest <= heads)
+        closest *= 2;
+    slopes = powers(tape, closest, names);
+    if (closest != heads) {
+        extra = powers(tape, heads - closest, names + 2);
+        mpl_rebind(tape, &slopes,
+                   mpl_return(made(tape, "cat.default", MPL_FLOAT32, mpl_shape1(mpl_dim(heads)))));
+        mpl_drop(tape, extra);
+    }
+    for (int i = 0; i < 4; i++)
+        mpl_drop(tape, names[i]);
+    return slopes;
+}
+
 /* The table's function of the angles, scaled. */
 static struct mpl_tensor *scaled(struct mpl_tape *tape, const char *function,
                                  struct mpl_shape shape)

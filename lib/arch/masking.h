@@ -38,6 +38,9 @@ struct mpl_mask mpl_bidirectional_mask(struct mpl_tape *tape, const struct mpl_p
                                        const struct mpl_tensor *embeds,
                                        struct mpl_tensor *padding_mask);
 
+/** _get_alibi_slopes (bloom, falcon): [heads], float32; held. */
+struct mpl_tensor *mpl_alibi_slopes(struct mpl_tape *tape, int64_t heads);
+
 /** cos and sin [1, 1, s, head_dim] in dtype; held. */
 void mpl_rotary_tables(struct mpl_tape *tape, int64_t head_dim, enum mpl_dtype dtype,
                        const struct mpl_tensor *positions, struct mpl_tensor **cos_out,

@@ -334,17 +334,6 @@ static struct mpl_tensor *repeat_heads(struct mpl_tape *tape, struct mpl_tensor 
     return mpl_op_reshape(tape, mpl_op_contiguous(tape, a), flat); /* it copies, view or not */
 }
 
-/* make_tuple(matmul(probs, values).to(dtype), probs.to(dtype)): the weights go at once. */
-static struct mpl_tensor *return_math(struct mpl_tape *tape, struct mpl_tensor *probs,
-                                      struct mpl_tensor *values, enum mpl_dtype dtype)
-{
-    struct mpl_tensor *weights = mpl_hold(mpl_op_to(tape, probs, dtype));
-    struct mpl_tensor *out = mpl_op_to(tape, mpl_op_matmul(tape, probs, values), dtype);
-
-    mpl_drop(tape, weights);
-    return out;
-}
-
 /* From 2.5 on queries, keys and values of a half format are computed with in float32. */
 static struct mpl_tensor *widen(struct mpl_tape *tape, struct mpl_tensor *a)
 {
@@ -362,7 +351,7 @@ static struct mpl_tensor *math(struct mpl_tape *tape, struct mpl_tensor *query,
     struct mpl_tensor *bias = options->mask ? mpl_hold(options->mask) : NULL;
     struct mpl_tensor *q = widen(tape, query), *k = widen(tape, key), *v = widen(tape, value);
     struct mpl_tensor *scaled = mpl_hold(mpl_op_mul_scalar(tape, q)), *keys, *values, *probs, *out;
-    struct mpl_tensor *turned;
+    struct mpl_tensor *turned, *weights;
 
     if (options->is_causal && !bias)
         bias = mpl_hold(causal_bias(tape, scaled, k));
@@ -373,11 +362,13 @@ static struct mpl_tensor *math(struct mpl_tape *tape, struct mpl_tensor *query,
     mpl_drop(tape, turned);
     probs = mpl_hold(safe_softmax(tape, probs));
     mpl_rebind(tape, &probs, mpl_op_dropout(tape, probs, options->dropout));
-    out = return_math(tape, probs, values, dtype);
+    weights = mpl_hold(mpl_op_to(tape, probs, dtype)); /* a second result, of which nobody asks */
+    out = mpl_op_to(tape, mpl_op_matmul(tape, probs, values), dtype);
     mpl_drop(tape, probs);
     mpl_drop(tape, values);
     mpl_drop(tape, keys);
     mpl_drop(tape, bias);
+    mpl_drop(tape, weights);
     mpl_drop(tape, scaled);
     mpl_drop(tape, q);
     mpl_drop(tape, k);

@@ -12,19 +12,17 @@ static void log_softmax_backward(struct mpl_tape *tape, struct mpl_node *node,
                                     (enum mpl_dtype)node->edges[0].dtype, out[0], NULL));
 }
 
-/* Under autocast log_softmax runs in float32; its input is cast before. */
+/* cross_entropy_loss names the dtype of its log_softmax, so that autocast leaves it alone. */
 static struct mpl_tensor *log_softmax(struct mpl_tape *tape, struct mpl_tensor *logits)
 {
-    struct mpl_tensor *wide = logits, *out;
-    struct mpl_node *node;
+    struct mpl_node *node =
+        mpl_node_new(tape, "LogSoftmaxBackward0", log_softmax_backward, &logits, 1, 1, 1);
+    struct mpl_tensor *out =
+        mpl_empty_like(tape, "_log_softmax.default", (enum mpl_dtype)logits->dtype, logits, NULL);
 
-    if (tape->autocast != MPL_DTYPE_NONE)
-        wide = mpl_op_to(tape, logits, MPL_FLOAT32);
-    node = mpl_node_new(tape, "LogSoftmaxBackward0", log_softmax_backward, &wide, 1, 1, 1);
-    out = mpl_empty_like(tape, "_log_softmax.default", (enum mpl_dtype)wide->dtype, wide, NULL);
     mpl_save_output(tape, node, out);
     mpl_set_history(tape, out, node, 0);
-    mpl_consume(tape, wide);
+    mpl_consume(tape, logits);
     return out;
 }
 
@@ -42,10 +40,12 @@ struct mpl_tensor *mpl_op_cross_entropy(struct mpl_tape *tape, struct mpl_tensor
                                         struct mpl_tensor *targets)
 {
     struct mpl_tensor *scores = log_softmax(tape, logits), *loss, *weight;
-    struct mpl_node *node =
-        mpl_node_new(tape, "NllLossBackward0", nll_loss_backward, &scores, 1, 1, 3);
     struct mpl_shape scalar = {0};
+    struct mpl_node *node;
 
+    if (tape->autocast != MPL_DTYPE_NONE) /* nll_loss runs in float32 */
+        scores = mpl_op_to(tape, scores, MPL_FLOAT32);
+    node = mpl_node_new(tape, "NllLossBackward0", nll_loss_backward, &scores, 1, 1, 3);
     mpl_save(tape, node, scores);
     mpl_save(tape, node, targets);
     loss = mpl_empty(tape, "nll_loss_forward.default", (enum mpl_dtype)scores->dtype, &scalar);

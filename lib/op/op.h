@@ -19,8 +19,8 @@
 /* ---- pointwise: result has the broadcast shape, laid out as TensorIterator would ------------ */
 struct mpl_tensor *mpl_op_add(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
 struct mpl_tensor *mpl_op_mul(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
-/** a /= number */
-struct mpl_tensor *mpl_op_div_number_in_place(struct mpl_tape *tape, struct mpl_tensor *a);
+/** a *= number, a /= number */
+struct mpl_tensor *mpl_op_scale_in_place(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_sub(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
 struct mpl_tensor *mpl_op_div(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
 struct mpl_tensor *mpl_op_add_scalar(struct mpl_tape *tape, struct mpl_tensor *a);

@@ -155,7 +155,7 @@ struct mpl_tensor *mpl_op_div_scalar(struct mpl_tape *tape, struct mpl_tensor *a
                  mpl_node_new(tape, "DivBackward0", div_backward, &a, 1, 1, 0));
 }
 
-struct mpl_tensor *mpl_op_div_number_in_place(struct mpl_tape *tape, struct mpl_tensor *a)
+struct mpl_tensor *mpl_op_scale_in_place(struct mpl_tape *tape, struct mpl_tensor *a)
 {
     struct mpl_node *node = mpl_node_new(tape, "DivBackward0", div_backward, &a, 1, 1, 0);
 

@@ -192,6 +192,19 @@ static enum memplan_status check_eagle3(const struct mpl_plan *plan, struct memp
     return status ? status : refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 }
 
+static enum memplan_status check_task(const struct mpl_plan *plan,
+                                      const struct mpl_config_class *config,
+                                      struct memplan_error *err)
+{
+    const enum mpl_task has = config && config->task ? config->task : MPL_TASK_CAUSAL_LM;
+
+    if (!plan->training.task || plan->training.task == has)
+        return MEMPLAN_OK;
+    return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/task",
+                    "training.task: %s is modelled as a %s language model only",
+                    plan->model.model_type, has == MPL_TASK_MASKED_LM ? "masked" : "causal");
+}
+
 enum memplan_status mpl_plan_check(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);
@@ -199,6 +212,8 @@ enum memplan_status mpl_plan_check(const struct mpl_plan *plan, struct memplan_e
 
     if (!status && config && config->check)
         status = config->check(plan, err);
+    if (!status)
+        status = check_task(plan, config, err);
     if (!status)
         status = mpl_optimizer_check(plan, err);
     if (!status)

@@ -24,6 +24,7 @@ struct mpl_config_class {
     const char *model_type;
     const char *help;                  /* one line for people */
     const char *note;                  /* what a report on this family must say; NULL: nothing */
+    enum mpl_task task;                /* UNSET: causal_lm */
     const struct mpl_config_key *keys; /* NULL: all as in the field table */
     /** Works out what was not given, before the general rules do. NULL: nothing. */
     void (*derive)(struct mpl_plan *plan);

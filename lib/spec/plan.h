@@ -14,6 +14,8 @@
 
 enum mpl_attention { MPL_ATTENTION_SDPA = 0, MPL_ATTENTION_EAGER, MPL_ATTENTION_FLEX };
 enum mpl_loss { MPL_LOSS_OF_MODEL = 0, MPL_LOSS_CROSS_ENTROPY, MPL_LOSS_KL_DIV };
+/** What a model is trained for: the head and the loss. Unset: what its family is modelled with. */
+enum mpl_task { MPL_TASK_UNSET = 0, MPL_TASK_CAUSAL_LM, MPL_TASK_MASKED_LM };
 enum mpl_checkpointing { MPL_CHECKPOINTING_NONE = 0, MPL_CHECKPOINTING_FULL };
 enum mpl_optimizer_name {
     MPL_ADAMW = 0,
@@ -117,10 +119,10 @@ struct mpl_model {
     bool do_layer_norm_before, remove_final_layer_norm, layer_norm_affine; /* opt */
     bool residual_after_norm;                                              /* bloom */
     int64_t rotary_dim; /* elements of a head that turn, where that is said; 0: by the factor */
-    bool multi_query, parallel_attention, new_decoder_architecture; /* falcon */
-    int64_t num_ln_in_parallel_attn;                                /* falcon; 0: not given */
-    int64_t type_vocab_size;                                        /* bert: kinds of tokens */
-    struct mpl_layer_list layer_types;                              /* enum mpl_layer_type */
+    bool alibi, multi_query, parallel_attention, new_decoder_architecture; /* falcon */
+    int64_t num_ln_in_parallel_attn;   /* falcon; 0: not given */
+    int64_t type_vocab_size;           /* bert: kinds of tokens */
+    struct mpl_layer_list layer_types; /* enum mpl_layer_type */
     /* mixtures of experts */
     int64_t num_local_experts, num_experts_per_tok, moe_intermediate_size;
     int64_t n_shared_experts, shared_expert_intermediate_size;
@@ -157,6 +159,7 @@ struct mpl_optimizer_spec {
 struct mpl_training {
     int64_t sequence_length, micro_batch_size, gradient_accumulation_steps, steps;
     enum mpl_dtype parameter_dtype, autocast; /* autocast: MPL_DTYPE_NONE when null */
+    enum mpl_task task;
     enum mpl_attention attention;
     enum mpl_loss loss; /* MPL_LOSS_OF_MODEL: not given */
     enum mpl_experts_kind experts;

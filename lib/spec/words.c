@@ -127,6 +127,10 @@ const struct mpl_word mpl_experts_words[] = {YES("grouped_mm", MPL_EXPERTS_GROUP
                                              NOT("sonicmoe"),
                                              END};
 
+const struct mpl_word mpl_task_words[] = {
+    YES("causal_lm", MPL_TASK_CAUSAL_LM), YES("masked_lm", MPL_TASK_MASKED_LM),
+    NOT("token_classification"), NOT("sequence_classification"), END};
+
 const struct mpl_word mpl_checkpointing_words[] = {YES("none", MPL_CHECKPOINTING_NONE),
                                                    YES("full", MPL_CHECKPOINTING_FULL),
                                                    NOT("selective"), NOT("offload"), END};

@@ -15,6 +15,7 @@ extern const struct mpl_word mpl_weight_dtype_words[];
 extern const struct mpl_word mpl_half_dtype_words[];
 extern const struct mpl_word mpl_attention_words[];
 extern const struct mpl_word mpl_experts_words[];
+extern const struct mpl_word mpl_task_words[];
 extern const struct mpl_word mpl_checkpointing_words[];
 extern const struct mpl_word mpl_optimizer_words[];
 extern const struct mpl_word mpl_loss_words[];

@@ -285,7 +285,7 @@ void mpl_autocast_exit(struct mpl_tape *tape);
 typedef struct mpl_tensor *mpl_forward(struct mpl_tape *tape, void *context,
                                        struct mpl_tensor *input);
 
-#define MPL_MAX_KWARGS 4
+#define MPL_MAX_KWARGS 5
 
 /** torch.utils.checkpoint, use_reentrant=False: runs forward, keeps only the input and the tensors
  * that kwargs point at (NULL entries are fine), runs it again when backward asks for the first
