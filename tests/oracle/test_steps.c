@@ -45,6 +45,7 @@ static struct {
     {.name = "family-trace.jsonl", .has_copies = true},
     {.name = "decoders-trace.jsonl", .has_copies = true},
     {.name = "gpt-trace.jsonl", .has_copies = true},
+    {.name = "moe-trace.jsonl", .has_copies = true},
     {.name = "optim-trace.jsonl", .has_copies = true},
     {.name = "fsdp2-trace.jsonl", .has_copies = true},
     {.name = "llama-card.jsonl", .is_card = true},
