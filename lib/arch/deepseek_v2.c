@@ -5,12 +5,13 @@
 #include "base/fail.h"
 #include "op/op.h"
 
-/* Complex numbers are counted as pairs of float32. lm->cos is freqs_cis, lm->sin is not there. */
+/* lm->cos is freqs_cis, lm->sin is not there. int64 stands for complex64: it has its size, and no
+ * wrapper casts it. */
 static void make_rotary(struct mpl_tape *tape, struct mpl_lm *lm, const struct mpl_tensor *h)
 {
     const struct mpl_dim one = mpl_dim(1);
     const struct mpl_dim s = h->is_void ? one : h->shape.dim[1];
-    const struct mpl_shape pairs = mpl_shape4(one, one, s, mpl_dim(lm->rotary_dim));
+    const struct mpl_shape table = mpl_shape4(one, one, s, mpl_dim(lm->rotary_dim / 2));
     const struct mpl_shape half = mpl_shape3(one, s, mpl_dim(lm->rotary_dim / 2));
     const struct mpl_shape rows = mpl_shape3(one, s, one);
     struct mpl_tensor *row = mpl_hold(mpl_empty(tape, "_to_copy.default", MPL_FLOAT32, &rows));
@@ -19,9 +20,9 @@ static void make_rotary(struct mpl_tape *tape, struct mpl_lm *lm, const struct m
 
     mpl_drop(tape, row);
     ones = mpl_hold(mpl_empty(tape, "ones_like.default", MPL_FLOAT32, &half));
-    polar = mpl_hold(mpl_empty(tape, "polar.default", MPL_FLOAT32, &pairs));
+    polar = mpl_hold(mpl_empty(tape, "polar.default", MPL_INT64, &table));
     mpl_drop(tape, ones);
-    lm->cos = mpl_hold(mpl_empty(tape, "mul.Tensor", MPL_FLOAT32, &pairs));
+    lm->cos = mpl_hold(mpl_empty(tape, "mul.Tensor", MPL_INT64, &table));
     mpl_drop(tape, polar);
     mpl_drop(tape, freqs);
 }

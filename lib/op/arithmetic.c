@@ -103,7 +103,7 @@ static void complex_backward(struct mpl_tape *tape, struct mpl_node *node, struc
     struct mpl_tensor *other = mpl_saved(tape, node, 0);
     struct mpl_tensor *conj = mpl_rule_like(tape, "clone.default", other, NULL);
 
-    in[0] = mpl_rule_like(tape, "mul.Tensor", out[0], conj);
+    in[0] = mpl_rule_like(tape, "mul.Tensor", out[0], NULL);
     mpl_drop(tape, conj);
 }
 
@@ -114,7 +114,7 @@ struct mpl_tensor *mpl_op_complex_mul(struct mpl_tape *tape, struct mpl_tensor *
     struct mpl_tensor *out, *real;
 
     mpl_save(tape, node, b);
-    out = finish(tape, mpl_empty_like(tape, "mul.Tensor", MPL_FLOAT32, a, b), node, a, b);
+    out = finish(tape, mpl_empty_like(tape, "mul.Tensor", MPL_FLOAT32, a, NULL), node, a, b);
     if (out->is_void)
         return out;
     node = mpl_node_new(tape, "ViewAsRealBackward0", real_backward, &out, 1, 1, 0);

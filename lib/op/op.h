@@ -42,8 +42,8 @@ struct mpl_tensor *mpl_op_gelu_fast(struct mpl_tape *tape, struct mpl_tensor *a)
 struct mpl_tensor *mpl_op_quick_gelu(struct mpl_tape *tape, struct mpl_tensor *a);
 /** clamp_(min, max) in place: the same storage; a copy of what was there is kept for backward. */
 struct mpl_tensor *mpl_op_clamp_in_place(struct mpl_tape *tape, struct mpl_tensor *a);
-/** view_as_real(view_as_complex(a) * b): a float32, its last dimension pairs; b complex numbers
- * counted as pairs of float32, without gradient. */
+/** view_as_real(view_as_complex(a) * b): a float32, its last dimension pairs; b complex64, for
+ * which int64 stands (of its size, and no floating format either), without gradient. */
 struct mpl_tensor *mpl_op_complex_mul(struct mpl_tape *tape, struct mpl_tensor *a,
                                       struct mpl_tensor *b);
 /** a.masked_fill(mask, number) */
