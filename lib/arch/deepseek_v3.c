@@ -3,6 +3,7 @@
  * release 5.24.0 */
 #include "arch/decoder.h"
 #include "arch/mla.h"
+#include "base/fail.h"
 #include "op/op.h"
 
 /* cat([x1 * cos - x2 * sin, x2 * cos + x1 * sin]) of the even and the odd elements */
@@ -141,6 +142,24 @@ static void derive(struct mpl_plan *plan)
     mpl_mla_derive(plan);
 }
 
+/* The score of a group is the sum of its two best. */
+static enum memplan_status check(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_model *m = &plan->model;
+    const struct mpl_needed needed[] = {
+        {"n_group", m->n_group}, {"topk_group", m->topk_group}, {NULL, 0}};
+    const enum memplan_status status = mpl_check_needed(needed, err);
+
+    if (status)
+        return status;
+    if (m->num_local_experts < 2 * m->n_group)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/model/n_group",
+                        "model.n_group: found %lld groups of %lld experts, expected at least two "
+                        "experts in a group",
+                        (long long)m->n_group, (long long)m->num_local_experts);
+    return mpl_mla_check(plan, err);
+}
+
 static const struct mpl_config_key keys[] = {
     {"num_local_experts", "n_routed_experts", "256"},
     {"num_experts_per_tok", NULL, "8"},
@@ -163,6 +182,6 @@ const struct mpl_arch mpl_arch_deepseek_v3 = {
                .help = "DeepSeek V3 and R1, Moonlight",
                .keys = keys,
                .derive = derive,
-               .check = mpl_mla_check},
+               .check = check},
     .build = build,
 };

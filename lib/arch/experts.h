@@ -113,6 +113,15 @@ bool mpl_moe_layer_is_dense(const struct mpl_model *model, uint32_t index);
 void mpl_moe_layer_add_dense(struct mpl_network *network, struct mpl_moe_layer *layer);
 mpl_layer_part mpl_moe_layer_feed_sparse;
 
+/** A field that a family's configuration cannot leave out or set to null. */
+struct mpl_needed {
+    const char *name; /* in section model */
+    int64_t value;    /* 0: not there */
+};
+
+/** Fails for the first one that is not there; a NULL name ends the list. */
+enum memplan_status mpl_check_needed(const struct mpl_needed *list, struct memplan_error *err);
+
 /** Refuses what is not modelled of mixtures. */
 enum memplan_status mpl_experts_check(const struct mpl_plan *plan, struct memplan_error *err);
 

@@ -7,6 +7,8 @@
  */
 #include "arch/experts.h"
 
+#include <stdio.h>
+
 #include "base/fail.h"
 #include "op/op.h"
 #include "spec/text.h"
@@ -134,6 +136,19 @@ static enum memplan_status refuse(struct memplan_error *err, const char *path, c
     return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, path, "%s", text);
 }
 
+enum memplan_status mpl_check_needed(const struct mpl_needed *list, struct memplan_error *err)
+{
+    char path[64];
+
+    for (; list->name; list++)
+        if (!list->value) {
+            snprintf(path, sizeof(path), "/model/%s", list->name);
+            return mpl_fail(err, MEMPLAN_ERR_VALUE, path,
+                            "model.%s: found none, expected a number above 0", list->name);
+        }
+    return MEMPLAN_OK;
+}
+
 /* The fused kernel wants rows that begin at multiples of 16 bytes. */
 static enum memplan_status check_widths(const struct mpl_plan *plan, struct memplan_error *err)
 {
@@ -154,9 +169,13 @@ enum memplan_status mpl_experts_check(const struct mpl_plan *plan, struct mempla
 {
     const struct mpl_model *m = &plan->model;
 
-    if (!m->num_experts_per_tok)
-        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/model/num_experts_per_tok",
-                        "model.num_experts_per_tok: is needed: experts that each token goes to");
+    const struct mpl_needed needed[] = {{"num_local_experts", m->num_local_experts},
+                                        {"num_experts_per_tok", m->num_experts_per_tok},
+                                        {NULL, 0}};
+    const enum memplan_status status = mpl_check_needed(needed, err);
+
+    if (status)
+        return status;
     if (m->num_experts_per_tok > m->num_local_experts)
         return mpl_fail(err, MEMPLAN_ERR_VALUE, "/model/num_experts_per_tok",
                         "model.num_experts_per_tok: found %lld, expected at most the %lld experts",

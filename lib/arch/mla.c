@@ -208,7 +208,17 @@ void mpl_mla_derive(struct mpl_plan *plan)
 enum memplan_status mpl_mla_check(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_model *m = &plan->model;
+    const struct mpl_needed needed[] = {{"moe_intermediate_size", m->moe_intermediate_size},
+                                        {"n_shared_experts", m->n_shared_experts},
+                                        {"kv_lora_rank", m->kv_lora_rank},
+                                        {"qk_nope_head_dim", m->qk_nope_head_dim},
+                                        {"qk_rope_head_dim", m->qk_rope_head_dim},
+                                        {"v_head_dim", m->v_head_dim},
+                                        {NULL, 0}};
+    const enum memplan_status status = mpl_check_needed(needed, err);
 
+    if (status)
+        return status;
     if (m->num_key_value_heads != m->num_attention_heads)
         return mpl_fail(err, MEMPLAN_ERR_VALUE, "/model/num_key_value_heads",
                         "model.num_key_value_heads: found %lld, expected %lld: every head has its "

@@ -83,6 +83,19 @@ static void derive(struct mpl_plan *plan)
         m->layer_types.of[i] = MPL_LAYER_SLIDING;
 }
 
+static enum memplan_status check(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_model *m = &plan->model;
+    const struct mpl_needed needed[] = {
+        {"moe_intermediate_size", m->moe_intermediate_size},
+        {"shared_expert_intermediate_size", m->shared_expert_intermediate_size},
+        {"decoder_sparse_step", m->decoder_sparse_step},
+        {NULL, 0}};
+    const enum memplan_status status = mpl_check_needed(needed, err);
+
+    return status ? status : mpl_experts_check(plan, err);
+}
+
 static const struct mpl_config_key keys[] = {
     {"num_local_experts", "num_experts", "60"}, {"num_experts_per_tok", NULL, "4"},
     {"moe_intermediate_size", NULL, "1408"},    {"shared_expert_intermediate_size", NULL, "5632"},
@@ -95,6 +108,6 @@ const struct mpl_arch mpl_arch_qwen2_moe = {
                .help = "Qwen1.5-MoE and Qwen2, mixtures of experts",
                .keys = keys,
                .derive = derive,
-               .check = mpl_experts_check},
+               .check = check},
     .build = build,
 };

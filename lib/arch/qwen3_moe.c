@@ -64,6 +64,17 @@ static void derive(struct mpl_plan *plan)
     mpl_lm_fill_layer_types(m, m->sliding_window ? MPL_LAYER_SLIDING : MPL_LAYER_FULL);
 }
 
+static enum memplan_status check(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_model *m = &plan->model;
+    const struct mpl_needed needed[] = {{"moe_intermediate_size", m->moe_intermediate_size},
+                                        {"decoder_sparse_step", m->decoder_sparse_step},
+                                        {NULL, 0}};
+    const enum memplan_status status = mpl_check_needed(needed, err);
+
+    return status ? status : mpl_experts_check(plan, err);
+}
+
 static const struct mpl_config_key keys[] = {
     {"num_local_experts", "num_experts", "128"},
     {"num_experts_per_tok", NULL, "8"},
@@ -79,6 +90,6 @@ const struct mpl_arch mpl_arch_qwen3_moe = {
                .help = "Qwen3, mixtures of experts",
                .keys = keys,
                .derive = derive,
-               .check = mpl_experts_check},
+               .check = check},
     .build = build,
 };
