@@ -9,6 +9,9 @@ static enum mpl_dtype promote(const struct mpl_tensor *a, const struct mpl_tenso
 
     if (fa != fb)
         return (enum mpl_dtype)(fa ? a->dtype : b->dtype);
+    if (fa && a->dtype != b->dtype && mpl_dtype_size((enum mpl_dtype)a->dtype) == 2 &&
+        mpl_dtype_size((enum mpl_dtype)b->dtype) == 2)
+        return MPL_FLOAT32; /* bfloat16 and float16: c10/core/ScalarType.cpp, promoteTypes */
     return (enum mpl_dtype)(mpl_dtype_size((enum mpl_dtype)a->dtype) >=
                                     mpl_dtype_size((enum mpl_dtype)b->dtype)
                                 ? a->dtype
