@@ -123,13 +123,19 @@ static void end_phase(struct mpl_progress *run, const struct mpl_counters *now)
         *after = now->allocated;
 }
 
-static void begin_phase(struct mpl_progress *run, const struct mpl_counters *now,
+static void begin_phase(struct mpl_progress *run, struct mpl_allocator *a,
                         const struct mpl_mark *mark, uint32_t event)
 {
-    end_phase(run, now);
+    end_phase(run, &a->now);
     run->mark = mark;
-    run->phase_peak = now->allocated;
+    run->phase_peak = a->now.allocated;
     run->phase_peak_event = event;
+    if (mark->empties_cache) {
+        if (a->now.peak_reserved > run->reserved_before)
+            run->reserved_before = a->now.peak_reserved;
+        mpl_allocator_empty_cache(a);
+        mpl_allocator_reset_peaks(a);
+    }
 }
 
 /* Runs the events up to the first failure, whose index run->event is then; else all. */
@@ -163,7 +169,7 @@ static void run_events(struct mpl_progress *run, const struct mpl_timeline *time
             held[id] = 0;
             break;
         case MPL_EVENT_MARK:
-            begin_phase(run, &a->now, &timeline->marks.data[id], i);
+            begin_phase(run, a, &timeline->marks.data[id], i);
             break;
         }
     }
@@ -223,6 +229,8 @@ enum memplan_status mpl_replay_run(struct mpl_replay *replay, const struct mpl_t
     result->survived = run.event == timeline->events.len;
     result->failed_event = result->survived ? 0 : run.event;
     result->reserved_peak = a->now.peak_reserved;
+    if (run.reserved_before > result->reserved_peak)
+        result->reserved_peak = run.reserved_before;
     result->retries = (uint32_t)a->now.retries;
     result->same_from = a->same_from;
     result->same_below = a->same_below;

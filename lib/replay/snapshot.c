@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The most that was taken from the card so far, whatever went back since. */
 static uint64_t taken(const struct mpl_snapshots *snapshots, uint32_t i)
 {
-    return snapshots->items[i]->allocator.used_bytes;
+    return snapshots->items[i]->allocator.same_from;
 }
 
 const struct mpl_snapshot *mpl_snapshots_find(const struct mpl_snapshots *snapshots,

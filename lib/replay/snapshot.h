@@ -17,6 +17,7 @@ struct mpl_progress {
     const struct mpl_mark *mark; /* NULL before the first */
     uint64_t phase_peak;         /* bytes allocated */
     uint32_t phase_peak_event;
+    uint64_t reserved_before; /* highest before the cache was emptied */
     struct mpl_replay_result result;
 };
 

@@ -47,11 +47,10 @@ void mpl_tape_fail(struct mpl_tape *tape, enum memplan_status status, const char
     tape->is_stopped = true;
 }
 
-void mpl_tape_mark(struct mpl_tape *tape, uint32_t step, uint32_t micro, enum mpl_phase phase)
+static void book_mark(struct mpl_tape *tape, struct mpl_mark mark)
 {
     struct mpl_timeline *t = tape->timeline;
 
-    tape->phase = phase;
     if (tape->is_stopped)
         return;
     if (mpl_vec_reserve(&t->events) || mpl_vec_reserve(&t->marks)) {
@@ -59,10 +58,20 @@ void mpl_tape_mark(struct mpl_tape *tape, uint32_t step, uint32_t micro, enum mp
         return;
     }
     t->events.data[t->events.len++] = (UINT32_C(2) << 30) | (mpl_event)t->marks.len;
-    t->marks.data[t->marks.len++] =
-        (struct mpl_mark){(uint16_t)step, (uint16_t)micro, (uint8_t)phase};
-    if (step + 1 > t->step_count && phase != MPL_PHASE_INIT)
-        t->step_count = step + 1;
+    t->marks.data[t->marks.len++] = mark;
+    if (mark.step + UINT32_C(1) > t->step_count && mark.phase != MPL_PHASE_INIT)
+        t->step_count = mark.step + UINT32_C(1);
+}
+
+void mpl_tape_mark(struct mpl_tape *tape, uint32_t step, uint32_t micro, enum mpl_phase phase)
+{
+    tape->phase = phase;
+    book_mark(tape, (struct mpl_mark){(uint16_t)step, (uint16_t)micro, (uint8_t)phase, false});
+}
+
+void mpl_tape_empty_cache(struct mpl_tape *tape)
+{
+    book_mark(tape, (struct mpl_mark){.phase = (uint8_t)MPL_PHASE_INIT, .empties_cache = true});
 }
 
 /* ---- pools: every object comes from the arena and goes back to a free list ----------------- */

@@ -181,6 +181,10 @@ void mpl_tape_fail(struct mpl_tape *tape, enum memplan_status status, const char
 /** Books the begin of a phase. */
 void mpl_tape_mark(struct mpl_tape *tape, uint32_t step, uint32_t micro, enum mpl_phase phase);
 
+/** Books torch.cuda.empty_cache() while the model is set up: what is unused goes back to the card.
+ */
+void mpl_tape_empty_cache(struct mpl_tape *tape);
+
 /* ---- tensors ------------------------------------------------------------------------------- */
 
 /** A new floating tensor on a new storage, contiguous. op names the PyTorch operator. */

@@ -8,6 +8,8 @@
 #ifndef MPL_TIMELINE_TIMELINE_H
 #define MPL_TIMELINE_TIMELINE_H
 
+#include <stdbool.h>
+
 #include "base/vec.h"
 #include "table/dtype.h"
 
@@ -86,6 +88,7 @@ static inline uint32_t mpl_event_id(mpl_event e)
 struct mpl_mark {
     uint16_t step, micro;
     uint8_t phase;
+    bool empties_cache; /* torch.cuda.empty_cache(), and peaks count from here */
 };
 
 struct mpl_timeline {

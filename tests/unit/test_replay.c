@@ -130,8 +130,8 @@ static void add_free(struct mpl_timeline *t, uint32_t id)
 static void add_mark(struct mpl_timeline *t, unsigned step, unsigned micro, enum mpl_phase phase)
 {
     ck_assert_int_eq(mpl_vec_reserve(&t->marks), 0);
-    t->marks.data[t->marks.len++] =
-        (struct mpl_mark){(uint16_t)step, (uint16_t)micro, (uint8_t)phase};
+    t->marks.data[t->marks.len++] = (struct mpl_mark){
+        .step = (uint16_t)step, .micro = (uint16_t)micro, .phase = (uint8_t)phase};
     add_event(t, MPL_EVENT_MARK, t->marks.len - 1);
 }
 

@@ -97,7 +97,8 @@ static void put_mark(struct mpl_timeline *t, uint16_t step, uint16_t micro, enum
 {
     ck_assert_int_eq(mpl_vec_reserve(&t->marks), 0);
     put_event(t, event_of(MPL_EVENT_MARK, (uint32_t)t->marks.len));
-    t->marks.data[t->marks.len++] = (struct mpl_mark){step, micro, (uint8_t)phase};
+    t->marks.data[t->marks.len++] =
+        (struct mpl_mark){.step = step, .micro = micro, .phase = (uint8_t)phase};
 }
 
 static void put_free(struct mpl_timeline *t, uint32_t id)
