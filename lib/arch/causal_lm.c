@@ -109,6 +109,7 @@ static void describe_head(struct mpl_lm *lm)
     struct mpl_parameter *embedding = &lm->network->parameters[lm->embed];
 
     set_prefix(lm->network, "");
+    lm->network->is_in_head = true;
     embedding->is_tied = m->tie_word_embeddings;
     lm->head = (struct mpl_linear){lm->embed, lm->head_bias, false};
     if (!m->tie_word_embeddings)
@@ -117,6 +118,7 @@ static void describe_head(struct mpl_lm *lm)
     else if (lm->family->has_head_bias && lm->head_bias == MPL_NO_PARAMETER)
         lm->head.bias = mpl_network_add_under(lm->network, lm->family->head, ".bias",
                                               mpl_shape1(mpl_dim(m->vocab_size)));
+    lm->network->is_in_head = false;
 }
 
 static bool has_layer(const struct mpl_lm *lm, bool is_sliding);
@@ -152,7 +154,8 @@ static void describe(struct mpl_lm *lm)
         const struct mpl_shape half = mpl_shape1(mpl_dim(lm->rotary_dim / 2));
 
         mpl_network_add_buffer(network, "rotary_emb.inv_freq", half);
-        mpl_network_add_buffer(network, "rotary_emb.original_inv_freq", half);
+        if (mpl_version_at_least(&network->plan->transformers, 5, 0, 0)) /* before: another name */
+            mpl_network_add_buffer(network, "rotary_emb.original_inv_freq", half);
     }
     if (family->describe_end)
         family->describe_end(lm);
@@ -178,7 +181,8 @@ enum memplan_status mpl_lm_build_with(struct mpl_network *network,
     const uint32_t layers = (uint32_t)m->num_hidden_layers;
     struct mpl_lm *lm = mpl_arena_zalloc(network->arena, sizeof(*lm));
 
-    network->parameter_cap = END_ROOM + family->extra_room + layers * family->layer_room;
+    network->parameter_cap = mpl_network_room(network->plan, END_ROOM + family->extra_room +
+                                                                 layers * family->layer_room);
     network->parameters =
         mpl_arena_zalloc(network->arena, network->parameter_cap * sizeof(*network->parameters));
     network->module_count = FIRST_LAYER + layers + 1;
@@ -416,7 +420,8 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
     embeds = mpl_hold(mpl_module_call(tape, &network->modules[EMBEDDING], batch->input_ids));
     /* enable_input_require_grads, which checkpointing turns on: a frozen embedding's output too */
     if (plan->training.activation_checkpointing == MPL_CHECKPOINTING_FULL && !embeds->is_void &&
-        tape->is_grad_enabled && mpl_version_at_least(&plan->transformers, 5, 0, 0))
+        tape->is_grad_enabled &&
+        (plan->training.lora.r || mpl_version_at_least(&plan->transformers, 5, 0, 0)))
         embeds->requires_grad = true;
     if (family->prepare)
         embeds = mpl_hold(family->prepare(tape, lm, mpl_return(embeds)));

@@ -22,6 +22,10 @@ struct mpl_linear mpl_linear_add(struct mpl_network *network, const char *name, 
 struct mpl_linear mpl_conv1d_add(struct mpl_network *network, const char *name, int64_t out,
                                  int64_t in);
 
+/** Gives a layer a forward of its own, which adapters stand around as around any other. */
+void mpl_linear_set_forward(struct mpl_network *network, const struct mpl_linear *linear,
+                            mpl_linear_forward *forward);
+
 /** linear(x): x [.., in] to [.., out]. Consumes a floating x; the result is floating. */
 struct mpl_tensor *mpl_linear_call(struct mpl_tape *tape, const struct mpl_network *network,
                                    const struct mpl_linear *linear, struct mpl_tensor *x);

@@ -103,12 +103,23 @@ enum memplan_status mpl_spec_check_names(const json_t *document, struct memplan_
     return check_object(document, "", "", err);
 }
 
+/* The section that holds a path, and the name in it. */
+static json_t *section_of(json_t *document, const char *path, const char **name_out)
+{
+    const char *end = strrchr(path, '.');
+    char section[128];
+
+    snprintf(section, sizeof(section), "%.*s", (int)(end - path), path);
+    *name_out = end + 1;
+    return mpl_json_get(document, section);
+}
+
 /* One field under another name: its value times what one unit is worth there. */
 static enum memplan_status move_one(json_t *document, const struct mpl_field *field,
                                     struct memplan_error *err)
 {
-    json_t *section = json_object_get(document, "card");
-    const char *name = field->path + strlen("card.");
+    const char *name;
+    json_t *section = section_of(document, field->path, &name);
     json_t *json = json_object_get(section, name), *moved;
     enum memplan_status status;
     char pointer[128];
@@ -134,15 +145,46 @@ static enum memplan_status move_one(json_t *document, const struct mpl_field *fi
     json_decref(moved);
     if (status == MEMPLAN_ERR_NOMEM)
         return mpl_fail(err, status, NULL, "out of memory");
-    if (status)
-        return mpl_fail(err, status, "/device", "device: expected an object, to hold %s",
-                        field->same_as);
+    if (status) {
+        const char *end = strchr(field->same_as, '.');
+
+        snprintf(pointer, sizeof(pointer), "/%.*s", (int)(end - field->same_as), field->same_as);
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, pointer, "%s: expected an object, to hold %s",
+                        pointer + 1, field->same_as);
+    }
     json_object_del(section, name);
+    return MEMPLAN_OK;
+}
+
+#define QUANTIZATION "model.quantization_config"
+
+/* Older configs of bitsandbytes do not say whose they are. */
+static enum memplan_status name_quantization(json_t *document, struct memplan_error *err)
+{
+    json_t *config = mpl_json_get(document, QUANTIZATION);
+
+    if (!json_is_object(config) || !json_object_size(config))
+        return MEMPLAN_OK;
+    if (json_is_true(json_object_get(config, "load_in_8bit")))
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/model/quantization_config/load_in_8bit",
+                        "model.quantization_config.load_in_8bit: weights in 8 bits are not "
+                        "modelled; modelled: 4");
+    if (json_object_get(config, "quant_method"))
+        return MEMPLAN_OK;
+    if (!json_is_true(json_object_get(config, "load_in_4bit")))
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/model/quantization_config",
+                        QUANTIZATION ": found no quant_method; modelled: bitsandbytes");
+    if (json_object_set_new(config, "quant_method", json_string("bitsandbytes")))
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
     return MEMPLAN_OK;
 }
 
 enum memplan_status mpl_spec_move_names(json_t *document, struct memplan_error *err)
 {
+    enum memplan_status named = name_quantization(document, err);
+
+    if (named)
+        return named;
     for (size_t i = 0; i < mpl_field_count(); i++) {
         const struct mpl_field *field = mpl_field_at(i);
 
@@ -156,5 +198,7 @@ enum memplan_status mpl_spec_move_names(json_t *document, struct memplan_error *
     if (json_object_size(json_object_get(document, "card")) == 0 &&
         json_is_object(json_object_get(document, "card")))
         json_object_del(document, "card");
+    if (json_is_object(mpl_json_get(document, QUANTIZATION))) /* the rest says how it was made */
+        json_object_del(json_object_get(document, "model"), "quantization_config");
     return MEMPLAN_OK;
 }

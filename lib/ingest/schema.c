@@ -145,6 +145,9 @@ static json_t *value_schema(const struct mpl_field *field)
     case MPL_FIELD_PATTERNS:
         return json_pack("{s:[s,s], s:{s:s}, s:i}", "type", "array", "null", "items", "type",
                          "string", "maxItems", MPL_MAX_FROZEN);
+    case MPL_FIELD_NAMES:
+        return json_pack("{s:[s,s,s], s:{s:s}, s:i}", "type", "array", "string", "null", "items",
+                         "type", "string", "maxItems", MPL_MAX_NAMES);
     case MPL_FIELD_MODEL_TYPE:
         /* Another text is accepted beside model.assume: editors offer the list, and take it. */
         return field->offset == MPL_FIELD_NOWHERE ? json_pack("{s:o}", "enum", model_types())
@@ -210,6 +213,7 @@ static json_t *properties_of(json_t *root, const char *path, const char **leaf_o
         section = json_object_get(properties, name);
         if (!section) {
             section = section_schema(strcmp(name, "model") == 0 ||
+                                     strcmp(name, "quantization_config") == 0 ||
                                      strncmp(name, "rope", strlen("rope")) == 0);
             if (!section || json_object_set_new(properties, name, section))
                 return NULL;

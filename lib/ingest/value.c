@@ -292,6 +292,35 @@ static enum memplan_status store_patterns(const struct mpl_value *value, struct 
     return MEMPLAN_OK;
 }
 
+/* A list of names, or a word that stands for one: kept as a list of that word. */
+static enum memplan_status store_names(const struct mpl_value *value, struct mpl_names *names,
+                                       struct memplan_error *err)
+{
+    const bool is_list = json_is_array(value->json);
+    const size_t count = is_list ? json_array_size(value->json) : 1;
+    const struct mpl_word *word;
+    enum memplan_status status;
+
+    if (!is_list && (!json_is_string(value->json) || !value->field->words))
+        return fail_type(value, value->field->range, err);
+    if (!is_list && (status = mpl_value_word(value, &word, err)))
+        return status;
+    if (count > MPL_MAX_NAMES)
+        return fail_type(value, value->field->range, err);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *entry = is_list ? json_array_get(value->json, i) : value->json;
+        const char *name = json_string_value(entry);
+
+        if (!name || !*name || strlen(name) >= sizeof(names->of[0]))
+            return fail_type(value, "names of less than 64 bytes each", err);
+        if (names)
+            strcpy(names->of[i], name);
+    }
+    if (names)
+        names->count = (uint32_t)count;
+    return MEMPLAN_OK;
+}
+
 /* One word for each layer. */
 static enum memplan_status store_layer_words(const struct mpl_value *value,
                                              struct mpl_layer_list *list, struct memplan_error *err)
@@ -391,6 +420,8 @@ enum memplan_status mpl_value_store(const struct mpl_value *value, struct mpl_pl
         return MEMPLAN_OK;
     case MPL_FIELD_PATTERNS:
         return store_patterns(value, plan, err);
+    case MPL_FIELD_NAMES:
+        return store_names(value, (struct mpl_names *)(void *)place, err);
     case MPL_FIELD_LAYER_WORDS:
         return store_layer_words(value, (struct mpl_layer_list *)(void *)place, err);
     case MPL_FIELD_LAYER_FLAGS:

@@ -28,6 +28,9 @@ struct mpl_tensor *mpl_op_mul_scalar(struct mpl_tape *tape, struct mpl_tensor *a
 struct mpl_tensor *mpl_op_mul_number(struct mpl_tape *tape,
                                      struct mpl_tensor *a); /* tensor * 0.5 */
 struct mpl_tensor *mpl_op_div_scalar(struct mpl_tape *tape, struct mpl_tensor *a);
+/** a / b, where b takes no gradient. */
+struct mpl_tensor *mpl_op_div_constant(struct mpl_tape *tape, struct mpl_tensor *a,
+                                       struct mpl_tensor *b);
 struct mpl_tensor *mpl_op_square(struct mpl_tape *tape, struct mpl_tensor *a); /* pow(2) */
 struct mpl_tensor *mpl_op_rsqrt(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_neg(struct mpl_tape *tape, struct mpl_tensor *a);
@@ -78,6 +81,8 @@ struct mpl_tensor *mpl_op_add_to_view(struct mpl_tape *tape, struct mpl_tensor *
 /** layer_norm over the last dimension; weight and bias [h] or NULL. Under autocast in float32. */
 struct mpl_tensor *mpl_op_layer_norm(struct mpl_tape *tape, struct mpl_tensor *a,
                                      struct mpl_tensor *weight, struct mpl_tensor *bias);
+/** linalg.norm(a, dim=-1) of a matrix that takes no gradient. */
+struct mpl_tensor *mpl_op_norm_last(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_mean_last(struct mpl_tape *tape, struct mpl_tensor *a); /* keepdim */
 /** sum over one dimension; keeps: it stays, as 1. Under autocast in float32. */
 struct mpl_tensor *mpl_op_sum_dim(struct mpl_tape *tape, struct mpl_tensor *a, int dim, bool keeps);

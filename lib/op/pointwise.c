@@ -165,6 +165,21 @@ struct mpl_tensor *mpl_op_scale_in_place(struct mpl_tape *tape, struct mpl_tenso
     return finish(tape, mpl_alias(tape, a), node, a, NULL);
 }
 
+static void div_constant_backward(struct mpl_tape *tape, struct mpl_node *node,
+                                  struct mpl_tensor **out, struct mpl_tensor **in)
+{
+    in[0] = mpl_rule_like(tape, "div.Tensor", out[0], mpl_saved(tape, node, 0));
+}
+
+struct mpl_tensor *mpl_op_div_constant(struct mpl_tape *tape, struct mpl_tensor *a,
+                                       struct mpl_tensor *b)
+{
+    struct mpl_node *node = mpl_node_new(tape, "DivBackward0", div_constant_backward, &a, 1, 1, 1);
+
+    mpl_save(tape, node, b);
+    return finish(tape, mpl_empty_like(tape, "div.Tensor", promote(a, b), a, b), node, a, b);
+}
+
 /* grad * (2 * self.pow(1)) */
 static void square_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                             struct mpl_tensor **in)

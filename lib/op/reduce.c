@@ -140,6 +140,28 @@ struct mpl_tensor *mpl_sum_to(struct mpl_tape *tape, struct mpl_tensor *grad,
     return sum;
 }
 
+struct mpl_tensor *mpl_op_norm_last(struct mpl_tape *tape, struct mpl_tensor *a)
+{
+    const enum mpl_dtype dtype = (enum mpl_dtype)a->dtype;
+    const struct mpl_book book = {.op = "linalg_vector_norm.default"};
+    const struct mpl_scratch_card card = mpl_book_card(tape);
+    struct mpl_scratch list;
+    struct mpl_shape shape;
+    struct mpl_tensor *norm;
+
+    if (a->is_void)
+        return a;
+    shape = mpl_shape1(a->shape.dim[0]);
+    norm = mpl_empty(tape, book.op, dtype, &shape);
+    if (tape->has_kernel_scratch && a->is_contiguous) {
+        mpl_scratch_reduce_columns(&card, dtype, dtype, a->shape.dim[0].n, a->shape.dim[1].n,
+                                   &list);
+        mpl_book_run(tape, &list, &book);
+    }
+    mpl_consume(tape, a);
+    return norm;
+}
+
 /* Autocast runs softmax in float32 unless the call names a dtype (autocast_mode.h). From float16 to
  * float32 is one kernel, there and back (SoftMax.cpp, half_to_float). */
 struct mpl_tensor *mpl_op_softmax(struct mpl_tape *tape, struct mpl_tensor *a, enum mpl_dtype to)

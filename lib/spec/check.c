@@ -118,6 +118,40 @@ static enum memplan_status check_causal(const struct mpl_plan *plan, struct memp
     return refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 }
 
+/* Adapters, weights in 4 bits, and what is needed for them. */
+static enum memplan_status check_adapters(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_training *t = &plan->training;
+    const bool has_lora = t->lora.r > 0,
+               is_sharded = plan->parallelism.strategy != MPL_STRATEGY_NONE;
+    const bool is_quantized = t->quantization.name != MPL_QUANTIZATION_NONE;
+    const struct gap gaps[] = {
+        {(has_lora || is_quantized) && is_eagle3(plan), "/training/lora",
+         "training.lora, training.quantization: not modelled for eagle3"},
+        {(has_lora || is_quantized) && is_sharded, "/training/lora",
+         "training.lora, training.quantization: not modelled over sharded weights"},
+        {is_quantized && !has_lora, "/training/quantization",
+         "training.quantization: quantised weights do not train; modelled with training.lora"},
+        {t->prepare_for_kbit && !has_lora, "/training/prepare_for_kbit",
+         "training.prepare_for_kbit: freezes the whole model; modelled with training.lora"},
+        {t->lora.saved.count && plan->model.tie_word_embeddings, "/training/lora/modules_to_save",
+         "training.lora.modules_to_save: not modelled with tied embeddings"},
+        {t->lora.use_dora && is_quantized, "/training/lora/use_dora",
+         "training.lora.use_dora: not modelled over weights in 4 bits"},
+        {t->lora.use_dora && t->lora.code == MPL_ADAPTER_PLAIN, "/training/lora/use_dora",
+         "training.lora.use_dora: modelled as peft does it only"},
+    };
+
+    if (has_lora && !t->lora.targets.count)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/lora/target_modules",
+                        "training.lora.target_modules: not given, expected a list of names or "
+                        "all-linear");
+    if (!has_lora && (t->lora.targets.count || t->lora.saved.count))
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/lora/r",
+                        "training.lora.r: not given, expected 1 .. 65536");
+    return refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
 /* The library's trainer leaves no choice in these. */
 static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct memplan_error *err)
 {
@@ -218,6 +252,8 @@ enum memplan_status mpl_plan_check(const struct mpl_plan *plan, struct memplan_e
         status = mpl_optimizer_check(plan, err);
     if (!status)
         status = check_parallelism(plan, err);
+    if (!status)
+        status = check_adapters(plan, err);
     if (!status)
         status = is_eagle3(plan) ? check_eagle3(plan, err) : check_causal(plan, err);
     return status;

@@ -22,6 +22,7 @@ enum mpl_field_type {
     MPL_FIELD_REFUSED,     /* known to change memory, not modelled: only empty or the default */
     MPL_FIELD_LIST,        /* the list of observations */
     MPL_FIELD_PATTERNS,    /* the list of frozen parameters' patterns: training.frozen */
+    MPL_FIELD_NAMES,       /* struct mpl_names: a list of names, or one of words alone */
     MPL_FIELD_MODEL_TYPE,  /* char[size]: a model_type with a configuration class */
     MPL_FIELD_LAYER_WORDS, /* struct mpl_layer_list: one of words for each layer */
     MPL_FIELD_LAYER_FLAGS, /* struct mpl_layer_list: 0 or 1 for each layer */

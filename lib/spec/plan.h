@@ -155,6 +155,35 @@ struct mpl_optimizer_spec {
 };
 
 #define MPL_MAX_FROZEN 16
+#define MPL_MAX_NAMES  32
+
+/** Names of modules, in a list or the word "all-linear" alone. */
+struct mpl_names {
+    uint32_t count;
+    char of[MPL_MAX_NAMES][64];
+};
+
+enum mpl_adapter_code { MPL_ADAPTER_PEFT = 0, MPL_ADAPTER_PLAIN };
+
+/** Low-rank adapters. */
+struct mpl_lora {
+    int64_t r; /* 0: none */
+    double dropout;
+    struct mpl_names targets, saved;
+    enum mpl_dtype adapter_dtype;
+    enum mpl_adapter_code code;
+    bool use_dora;
+};
+
+enum mpl_quantization_name { MPL_QUANTIZATION_NONE = 0, MPL_QUANTIZATION_BITSANDBYTES };
+
+/** Weights of linear layers in 4 bits. */
+struct mpl_quantization {
+    enum mpl_quantization_name name;
+    bool is_double; /* the statistics are quantised, too */
+    struct mpl_names skip;
+    enum mpl_dtype compute_dtype; /* MPL_DTYPE_NONE: that of the input */
+};
 
 struct mpl_training {
     int64_t sequence_length, micro_batch_size, gradient_accumulation_steps, steps;
@@ -170,9 +199,12 @@ struct mpl_training {
     bool padding;                    /* an attention mask with zeros in it is passed */
     char frozen[MPL_MAX_FROZEN][96]; /* shell patterns: parameters that do not train */
     uint32_t frozen_count;
-    bool from_config;   /* the model is made on the card with random weights, not loaded */
-    bool packing_check; /* transformers looks for packed sequences in the positions */
-    bool shared_batch;  /* one tensor is input_ids and labels, and lives until the next batch */
+    struct mpl_lora lora;
+    struct mpl_quantization quantization;
+    bool prepare_for_kbit; /* peft's prepare_model_for_kbit_training was called */
+    bool from_config;      /* the model is made on the card with random weights, not loaded */
+    bool packing_check;    /* transformers looks for packed sequences in the positions */
+    bool shared_batch;     /* one tensor is input_ids and labels, and lives until the next batch */
     /* eagle3 */
     int64_t ttt_steps, documents;
     enum mpl_compile compile;

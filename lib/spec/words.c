@@ -131,6 +131,34 @@ const struct mpl_word mpl_task_words[] = {
     YES("causal_lm", MPL_TASK_CAUSAL_LM), YES("masked_lm", MPL_TASK_MASKED_LM),
     NOT("token_classification"), NOT("sequence_classification"), END};
 
+const struct mpl_word mpl_lora_target_words[] = {YES("all-linear", 0), END};
+
+const struct mpl_word mpl_lora_bias_words[] = {YES("none", 0), NOT("all"), NOT("lora_only"), END};
+
+const struct mpl_word mpl_adapter_code_words[] = {YES("peft", MPL_ADAPTER_PEFT),
+                                                  YES("plain", MPL_ADAPTER_PLAIN), END};
+
+const struct mpl_word mpl_quantization_words[] = {
+    YES("none", MPL_QUANTIZATION_NONE),
+    YES("bitsandbytes", MPL_QUANTIZATION_BITSANDBYTES),
+    NOT("bitsandbytes_8bit"),
+    NOT("gptq"),
+    NOT("awq"),
+    NOT("hqq"),
+    NOT("aqlm"),
+    NOT("eetq"),
+    NOT("fp8"),
+    NOT("fbgemm_fp8"),
+    NOT("compressed-tensors"),
+    NOT("mxfp4"),
+    NOT("quanto"),
+    NOT("torchao"),
+    HINT("bnb", "bitsandbytes"),
+    END};
+
+const struct mpl_word mpl_quantization_type_words[] = {YES("nf4", 0), YES("fp4", 0), NOT("int8"),
+                                                       NOT("int4"), END};
+
 const struct mpl_word mpl_checkpointing_words[] = {YES("none", MPL_CHECKPOINTING_NONE),
                                                    YES("full", MPL_CHECKPOINTING_FULL),
                                                    NOT("selective"), NOT("offload"), END};

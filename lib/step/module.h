@@ -10,16 +10,33 @@
 
 #include "tape/tape.h"
 
+struct mpl_adapter;
+struct mpl_linear;
+struct mpl_network;
+struct mpl_quantized;
+
+/** linear(x) of a class that does otherwise than nn.Linear; consumes a floating x. */
+typedef struct mpl_tensor *mpl_linear_forward(struct mpl_tape *tape,
+                                              const struct mpl_network *network,
+                                              const struct mpl_linear *linear,
+                                              struct mpl_tensor *x);
+
 /** A parameter or a buffer. shape is the full one, before sharding. */
 struct mpl_parameter {
-    char name[96]; /* as named_parameters() gives it */
+    char name[128]; /* as named_parameters() gives it */
     struct mpl_shape shape;
     enum mpl_dtype dtype;
+    enum mpl_dtype loaded_dtype; /* that the model is loaded in, before it is cast to dtype */
     bool is_trainable, is_buffer;
-    bool is_tied;              /* the last module has it as its own weight, too */
-    int64_t shards;            /* FSDP2: how many ranks share it; 0: not sharded */
-    struct mpl_tensor *tensor; /* what forward uses; under FSDP2 the unsharded parameter */
-    struct mpl_tensor *shard;  /* FSDP2: this rank's part, a leaf of its own; else NULL */
+    bool is_quantized_bias;          /* of a layer whose weight is kept in 4 bits */
+    bool is_adapter;                 /* made when the rest of the model is there */
+    bool is_tied;                    /* the last module has it as its own weight, too */
+    mpl_linear_forward *forward;     /* of the linear layer with this weight; NULL: nn.Linear's */
+    struct mpl_adapter *adapter;     /* of a linear layer's weight (arch/adapter.h); NULL: none */
+    struct mpl_quantized *quantized; /* kept in 4 bits (op/linear_4bit.h); NULL: as it is */
+    int64_t shards;                  /* FSDP2: how many ranks share it; 0: not sharded */
+    struct mpl_tensor *tensor;       /* what forward uses; under FSDP2 the unsharded parameter */
+    struct mpl_tensor *shard;        /* FSDP2: this rank's part, a leaf of its own; else NULL */
 };
 
 /** What wrappers may want to know of a module. */

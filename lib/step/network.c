@@ -3,6 +3,9 @@
 #include "step/network.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#include "op/linear_4bit.h"
 
 uint32_t mpl_network_add(struct mpl_network *network, const char *name, struct mpl_shape shape)
 {
@@ -13,18 +16,84 @@ uint32_t mpl_network_add(struct mpl_network *network, const char *name, struct m
     p = &network->parameters[network->parameter_count];
     snprintf(p->name, sizeof(p->name), "%s", name);
     p->shape = shape;
-    p->dtype = network->plan->training.parameter_dtype;
-    p->is_trainable = true;
+    p->dtype = p->loaded_dtype = network->plan->training.parameter_dtype;
+    p->is_trainable = !network->plan->training.lora.r; /* peft freezes what it finds */
     return network->parameter_count++;
 }
 
-uint32_t mpl_network_add_under(struct mpl_network *network, const char *name, const char *suffix,
-                               struct mpl_shape shape)
+/* peft's model holds the model that it was given. */
+static bool is_wrapped(const struct mpl_plan *plan)
+{
+    return plan->training.lora.r && plan->training.lora.code == MPL_ADAPTER_PEFT;
+}
+
+/* With adapters a layer of two parameters becomes one of five. */
+uint32_t mpl_network_room(const struct mpl_plan *plan, uint32_t count)
+{
+    return plan->training.lora.r ? 4 * count : count;
+}
+
+/* name is the whole of wanted, or ends with "." and wanted.
+ * source: peft 0.21.2, tuners/tuners_utils.py (check_target_module_exists) */
+static bool ends_with(const char *name, const char *wanted)
+{
+    const size_t len = strlen(name), end = strlen(wanted);
+
+    return len >= end && !strcmp(name + len - end, wanted) &&
+           (len == end || name[len - end - 1] == '.');
+}
+
+/* The same without regard to dots.
+ * source: peft 0.21.2, utils/other.py (_set_trainable) */
+static bool ends_anyhow(const char *name, const char *wanted)
+{
+    const size_t len = strlen(name), end = strlen(wanted);
+
+    return len >= end && !strcmp(name + len - end, wanted);
+}
+
+bool mpl_network_lists(const struct mpl_network *network, const char *name,
+                       const struct mpl_names *names, uint32_t *met)
+{
+    const bool is_loose = names == &network->plan->training.lora.saved;
+    char path[sizeof(network->parameters[0].name)];
+    bool is_listed = false;
+
+    snprintf(path, sizeof(path), "%s%s", network->prefix, name);
+    for (uint32_t i = 0; i < names->count; i++)
+        if (is_loose ? ends_anyhow(path, names->of[i]) : ends_with(path, names->of[i])) {
+            *met |= UINT32_C(1) << i;
+            is_listed = true;
+        }
+    return is_listed;
+}
+
+static uint32_t add_named(struct mpl_network *network, const char *name, const char *wrapper,
+                          const char *suffix, struct mpl_shape shape)
 {
     char path[sizeof(network->parameters[0].name)];
 
-    snprintf(path, sizeof(path), "%s%s%s", network->prefix, name, suffix);
+    snprintf(path, sizeof(path), "%s%s%s%s%s", is_wrapped(network->plan) ? "base_model.model." : "",
+             network->prefix, name, wrapper, suffix);
     return mpl_network_add(network, path, shape);
+}
+
+/* source: peft 0.21.2, utils/other.py (ModulesToSaveWrapper): the copy has the original's dtype */
+uint32_t mpl_network_add_under(struct mpl_network *network, const char *name, const char *suffix,
+                               struct mpl_shape shape)
+{
+    const struct mpl_lora *lora = &network->plan->training.lora;
+    uint32_t index;
+
+    if (!lora->r || !mpl_network_lists(network, name, &lora->saved, &network->saved_met))
+        return add_named(network, name, "", suffix, shape);
+    add_named(network, name, ".original_module", suffix, shape);
+    index = add_named(network, name, ".modules_to_save.default", suffix, shape);
+    if (index != UINT32_MAX) {
+        network->parameters[index].is_adapter = true;
+        network->parameters[index].is_trainable = true;
+    }
+    return index;
 }
 
 uint32_t mpl_network_add_buffer(struct mpl_network *network, const char *name,
@@ -34,6 +103,7 @@ uint32_t mpl_network_add_buffer(struct mpl_network *network, const char *name,
 
     if (index != UINT32_MAX) {
         network->parameters[index].dtype = MPL_FLOAT32;
+        network->parameters[index].loaded_dtype = MPL_FLOAT32;
         network->parameters[index].is_trainable = false;
         network->parameters[index].is_buffer = true;
     }
@@ -80,7 +150,7 @@ static struct mpl_tensor *new_leaf(struct mpl_tape *tape, const struct mpl_param
     struct mpl_tensor *leaf;
 
     tape->category = p->is_buffer ? MPL_CATEGORY_BUFFERS : MPL_CATEGORY_PARAMETERS;
-    leaf = mpl_hold(mpl_empty(tape, op, p->dtype, shape));
+    leaf = mpl_hold(mpl_empty(tape, op, p->loaded_dtype, shape));
     tape->category = MPL_CATEGORY_TEMPORARY;
     if (!leaf->is_void)
         leaf->requires_grad = p->is_trainable;
@@ -126,13 +196,106 @@ void mpl_network_materialize_one(struct mpl_tape *tape, struct mpl_network *netw
     }
 }
 
+/* bias.data of a layer that bitsandbytes makes anew: in PyTorch's default format. */
+static struct mpl_tensor *remade_bias(struct mpl_tape *tape, struct mpl_parameter *bias)
+{
+    struct mpl_tensor *old = bias->tensor;
+
+    bias->dtype = bias->loaded_dtype = MPL_FLOAT32;
+    bias->tensor = new_leaf(tape, bias, "_to_copy.default", &bias->shape);
+    return old;
+}
+
+/* The weight that lies on the card becomes one in 4 bits; gives the old one, for the caller to
+ * drop. */
+static struct mpl_tensor *quantize(struct mpl_tape *tape, struct mpl_network *network, uint32_t i,
+                                   bool is_copied)
+{
+    struct mpl_parameter *p = &network->parameters[i];
+    struct mpl_tensor *old = p->tensor, *copy = NULL;
+
+    if (is_copied) /* the new layer's weight comes from the host */
+        copy = mpl_hold(mpl_empty(tape, "_to_copy.default", p->loaded_dtype, &p->shape));
+    mpl_quantize_4bit(tape, p->quantized, &network->quantization_table);
+    mpl_drop(tape, copy);
+    p->tensor = p->quantized->packed;
+    return old;
+}
+
+/* Layers of a model that lies on the card are replaced one after the other; the old ones live until
+ * the last is, since the list of modules that the loop walks holds them. Then the cache is emptied.
+ */
+static void quantize_in_place(struct mpl_tape *tape, struct mpl_network *network)
+{
+    struct mpl_tensor **old =
+        mpl_arena_zalloc(&tape->arena, (network->parameter_count + 1) * sizeof(*old));
+
+    if (!old) {
+        mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
+        return;
+    }
+    for (uint32_t i = 0; i < network->parameter_count; i++) {
+        struct mpl_parameter *p = &network->parameters[i];
+
+        if (p->quantized)
+            old[i] = quantize(tape, network, i, true);
+        else if (p->is_quantized_bias)
+            old[i] = remade_bias(tape, p);
+    }
+    for (uint32_t i = 0; i < network->parameter_count; i++)
+        mpl_drop(tape, old[i]);
+    mpl_tape_empty_cache(tape);
+}
+
+/* param.data = param.data.to(torch.float32), one after the other, then empty_cache(). */
+static void prepare_for_kbit(struct mpl_tape *tape, struct mpl_network *network)
+{
+    for (uint32_t i = 0; i < network->parameter_count; i++) {
+        struct mpl_parameter *p = &network->parameters[i];
+        struct mpl_tensor *old = p->tensor;
+
+        if (p->is_adapter || p->is_buffer || p->quantized || p->dtype == MPL_FLOAT32)
+            continue;
+        p->dtype = p->loaded_dtype = MPL_FLOAT32;
+        p->tensor = new_leaf(tape, p, "_to_copy.default", &p->shape);
+        mpl_drop(tape, old);
+    }
+    mpl_tape_empty_cache(tape);
+}
+
+static void make_all(struct mpl_tape *tape, struct mpl_network *network, bool are_adapters)
+{
+    const bool is_in_place = network->plan->training.from_config;
+
+    for (uint32_t i = 0; i < network->parameter_count; i++) {
+        struct mpl_parameter *p = &network->parameters[i];
+
+        if (p->is_adapter != are_adapters)
+            continue;
+        mpl_network_materialize_one(tape, network, i);
+        if (p->quantized && !is_in_place)
+            mpl_drop(tape, quantize(tape, network, i, false));
+    }
+}
+
+static bool is_quantized(const struct mpl_network *network)
+{
+    return network->plan->training.quantization.name != MPL_QUANTIZATION_NONE;
+}
+
 void mpl_network_materialize(struct mpl_tape *tape, struct mpl_network *network)
 {
-    for (uint32_t i = 0; i < network->parameter_count; i++)
-        mpl_network_materialize_one(tape, network, i);
+    const struct mpl_training *t = &network->plan->training;
+
+    make_all(tape, network, false);
     remake_tied(tape, network);
-    if (network->plan->training.from_config && !network->sharding)
+    if (t->from_config && !network->sharding)
         make_and_tie(tape, network);
+    if (t->from_config && is_quantized(network))
+        quantize_in_place(tape, network);
+    if (t->prepare_for_kbit)
+        prepare_for_kbit(tape, network);
+    make_all(tape, network, true);
 }
 
 struct mpl_tensor *mpl_network_call(struct mpl_tape *tape, struct mpl_network *network,

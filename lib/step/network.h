@@ -43,8 +43,11 @@ struct mpl_network {
     struct mpl_arena *arena;
     struct mpl_parameter *parameters; /* in the order of named_parameters() */
     uint32_t parameter_count, parameter_cap;
-    char prefix[64];            /* of names to come, while a family describes itself */
-    struct mpl_module *modules; /* modules[0] is the root: what no other module owns */
+    char prefix[64];                       /* of names to come, while a family describes itself */
+    struct mpl_tensor *quantization_table; /* one for the process; NULL: none yet */
+    uint32_t targets_met, saved_met; /* bits: which names of the plan's adapters fit a module */
+    bool is_in_head;                 /* what comes is the output head */
+    struct mpl_module *modules;      /* modules[0] is the root: what no other module owns */
     uint32_t module_count;
     mpl_network_forward *forward;
     struct mpl_outputs outputs;  /* of the last forward, for the loop to drop */
@@ -57,7 +60,16 @@ struct mpl_network {
 /** Adds a parameter and returns its index; UINT32_MAX when out of memory or past the room. */
 uint32_t mpl_network_add(struct mpl_network *network, const char *name, struct mpl_shape shape);
 
-/** As mpl_network_add, named prefix + name + suffix. */
+/** Room for the parameters of a family of that many: adapters and copies need more. */
+uint32_t mpl_network_room(const struct mpl_plan *plan, uint32_t count);
+
+/** True when prefix + name is one of the names, or ends with "." and one (or just with one, for the
+ * modules to save); marks it in *met. */
+bool mpl_network_lists(const struct mpl_network *network, const char *name,
+                       const struct mpl_names *names, uint32_t *met);
+
+/** As mpl_network_add, named prefix + name + suffix. A module that trains as a copy
+ * (lora.modules_to_save) gets the copy, too, whose index is returned. */
 uint32_t mpl_network_add_under(struct mpl_network *network, const char *name, const char *suffix,
                                struct mpl_shape shape);
 

@@ -2,8 +2,10 @@
 /* Stage "step": runs the plan's training loop on the tape, in the real code's order. */
 #include "step/train.h"
 
+#include "arch/adapter.h"
 #include "arch/arch.h"
 #include "base/fail.h"
+#include "op/linear_4bit.h"
 #include "op/op.h"
 #include "op/scratch.h"
 #include "optim/optim.h"
@@ -213,7 +215,9 @@ static void count_parameters(const struct mpl_network *network, struct mpl_trace
         const struct mpl_parameter *p = &network->parameters[i];
         const uint64_t numel = mpl_parameter_numel(p);
         const uint64_t bytes =
-            mpl_round_up(mpl_dtype_bytes(p->dtype, mpl_parameter_local_numel(p)), 512);
+            p->quantized
+                ? mpl_quantized_bytes(p->quantized)
+                : mpl_round_up(mpl_dtype_bytes(p->dtype, mpl_parameter_local_numel(p)), 512);
 
         if (p->is_buffer) {
             trace->buffer_bytes = mpl_add(trace->buffer_bytes, bytes);
@@ -280,7 +284,8 @@ static enum memplan_status run_plan(struct run *run, struct mpl_trace *trace,
                         "model_type \"%s\" is not known", run->plan->model.model_type);
     run->network.plan = run->plan;
     run->network.arena = &run->tape->arena;
-    if ((status = arch->build(&run->network, err)))
+    if ((status = arch->build(&run->network, err)) ||
+        (status = mpl_adapter_check(&run->network, err)))
         return status;
     if ((status = mpl_network_freeze(&run->network, err)) || (status = shard(run, err)) ||
         (status = mpl_optim_init(&run->optim, &run->network, err)))

@@ -46,9 +46,13 @@ static struct {
     {.name = "decoders-trace.jsonl", .has_copies = true},
     {.name = "gpt-trace.jsonl", .has_copies = true},
     {.name = "moe-trace.jsonl", .has_copies = true},
+    {.name = "lora-trace.jsonl", .has_copies = true},
+    {.name = "adapters-trace.jsonl", .has_copies = true},
     {.name = "optim-trace.jsonl", .has_copies = true},
     {.name = "fsdp2-trace.jsonl", .has_copies = true},
     {.name = "llama-card.jsonl", .is_card = true},
+    {.name = "family-card.jsonl", .is_card = true},
+    {.name = "lora-card.jsonl", .is_card = true},
     {.name = "optim-card.jsonl", .is_card = true},
     {.name = "fsdp2-card.jsonl", .is_card = true, .has_copies = true},
 };
