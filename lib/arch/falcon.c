@@ -38,26 +38,10 @@ static void describe_norms(struct mpl_network *network, struct layer *layer)
         layer->mlp_norm = mpl_norm_add(network, MPL_NORM_LAYER, "ln_mlp", h);
 }
 
-static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
-{
-    const struct mpl_model *m = &network->plan->model;
-    const int64_t h = m->hidden_size;
-    const int64_t width = h + 2 * kv_heads_of(m) * m->head_dim;
-    const bool has_bias = m->attention_bias;
-    struct layer *layer = (struct layer *)base;
-
-    layer->query_key_value =
-        mpl_linear_add(network, "self_attention.query_key_value", width, h, has_bias);
-    layer->dense = mpl_linear_add(network, "self_attention.dense", h, h, has_bias);
-    layer->up = mpl_linear_add(network, "mlp.dense_h_to_4h", m->intermediate_size, h, has_bias);
-    layer->down = mpl_linear_add(network, "mlp.dense_4h_to_h", h, m->intermediate_size, has_bias);
-    describe_norms(network, layer);
-}
-
 /* FalconLinear: input @ weight.T, then + bias. Autocast keeps no copy of a view such as weight.T.
  */
-static struct mpl_tensor *linear(struct mpl_tape *tape, const struct mpl_network *network,
-                                 const struct mpl_linear *layer, struct mpl_tensor *x)
+static struct mpl_tensor *linear_forward(struct mpl_tape *tape, const struct mpl_network *network,
+                                         const struct mpl_linear *layer, struct mpl_tensor *x)
 {
     struct mpl_tensor *weight = mpl_network_weight(network, layer->weight), *h;
 
@@ -67,6 +51,31 @@ static struct mpl_tensor *linear(struct mpl_tape *tape, const struct mpl_network
     if (layer->bias != MPL_NO_PARAMETER)
         mpl_rebind(tape, &h, mpl_op_add(tape, h, mpl_network_weight(network, layer->bias)));
     return mpl_return(h);
+}
+
+/* One FalconLinear; adapters stand around it as around any other linear layer. */
+static struct mpl_linear add_linear(struct mpl_network *network, const char *name, int64_t out,
+                                    int64_t in)
+{
+    const struct mpl_linear linear =
+        mpl_linear_add(network, name, out, in, network->plan->model.attention_bias);
+
+    mpl_linear_set_forward(network, &linear, linear_forward);
+    return linear;
+}
+
+static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
+{
+    const struct mpl_model *m = &network->plan->model;
+    const int64_t h = m->hidden_size;
+    const int64_t width = h + 2 * kv_heads_of(m) * m->head_dim;
+    struct layer *layer = (struct layer *)base;
+
+    layer->query_key_value = add_linear(network, "self_attention.query_key_value", width, h);
+    layer->dense = add_linear(network, "self_attention.dense", h, h);
+    layer->up = add_linear(network, "mlp.dense_h_to_4h", m->intermediate_size, h);
+    layer->down = add_linear(network, "mlp.dense_4h_to_h", h, m->intermediate_size);
+    describe_norms(network, layer);
 }
 
 /* ---- heads ------------------------------------------------------------------------------------
@@ -236,7 +245,7 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
 {
     const struct mpl_lm *lm = layer->base.lm;
     const struct mpl_network *network = lm->network;
-    struct mpl_tensor *fused = mpl_hold(linear(tape, network, &layer->query_key_value, x));
+    struct mpl_tensor *fused = mpl_hold(mpl_linear_call(tape, network, &layer->query_key_value, x));
     struct mpl_tensor *qkv[3] = {tape->void_tensor, tape->void_tensor, tape->void_tensor}, *out;
 
     if (!fused->is_void)
@@ -245,7 +254,7 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
         turn(tape, lm, qkv);
     out = attend(tape, lm, qkv, (enum mpl_dtype)x->dtype, weights_out);
     mpl_rebind(tape, &out, mpl_merge_heads(tape, mpl_op_transpose(tape, out, 1, 2)));
-    mpl_rebind(tape, &out, linear(tape, network, &layer->dense, out));
+    mpl_rebind(tape, &out, mpl_linear_call(tape, network, &layer->dense, out));
     for (int i = 0; i < 3; i++)
         mpl_drop(tape, qkv[i]);
     mpl_drop(tape, fused);
@@ -256,10 +265,10 @@ static struct mpl_tensor *mlp(struct mpl_tape *tape, const struct layer *layer,
                               struct mpl_tensor *x)
 {
     const struct mpl_network *network = layer->base.lm->network;
-    struct mpl_tensor *h = linear(tape, network, &layer->up, x);
+    struct mpl_tensor *h = mpl_linear_call(tape, network, &layer->up, x);
 
     h = mpl_hold(mpl_activation_call(tape, network->plan->model.hidden_act, h));
-    mpl_rebind(tape, &h, linear(tape, network, &layer->down, h));
+    mpl_rebind(tape, &h, mpl_linear_call(tape, network, &layer->down, h));
     return mpl_return(h);
 }
 

@@ -9,9 +9,8 @@ void mpl_gemma_describe_embedding(struct mpl_lm *lm)
 {
     lm->embed_scale =
         mpl_network_add_buffer(lm->network, "embed_tokens.embed_scale", (struct mpl_shape){0});
-    if (lm->embed_scale != UINT32_MAX)
-        lm->network->parameters[lm->embed_scale].dtype =
-            lm->network->plan->training.parameter_dtype;
+    mpl_network_set_dtype(lm->network, lm->embed_scale,
+                          lm->network->plan->training.parameter_dtype);
 }
 
 struct mpl_tensor *mpl_gemma_embed(struct mpl_tape *tape, void *context, struct mpl_tensor *ids)

@@ -138,9 +138,10 @@ static void derive(struct mpl_plan *plan)
 }
 
 static const struct mpl_config_key keys[] = {
-    {"hidden_size", "n_embd", NULL},
-    {"num_hidden_layers", "n_layer", NULL},
-    {"num_attention_heads", "n_head", NULL},
+    {"vocab_size", NULL, "50257"},
+    {"hidden_size", "n_embd", "768"},
+    {"num_hidden_layers", "n_layer", "12"},
+    {"num_attention_heads", "n_head", "12"},
     {"intermediate_size", "n_inner", "null"},
     {"max_position_embeddings", "n_positions", "1024"},
     {"hidden_act", "activation_function", "\"gelu_new\""},

@@ -166,7 +166,7 @@ void mpl_mla_layer_describe(struct mpl_network *network, struct mpl_mla_layer *l
         layer->gate = mpl_network_add_under(network, "mlp.gate", ".weight",
                                             mpl_shape2(experts, mpl_dim(m->hidden_size)));
         /* made in float32, and kept so when weights are loaded (_keep_in_fp32_modules_strict) */
-        network->parameters[layer->gate].dtype = MPL_FLOAT32;
+        mpl_network_set_dtype(network, layer->gate, MPL_FLOAT32);
         layer->correction =
             has_correction
                 ? mpl_network_add_buffer_under(network, "mlp.gate", ".e_score_correction_bias",

@@ -96,14 +96,19 @@ uint32_t mpl_network_add_under(struct mpl_network *network, const char *name, co
     return index;
 }
 
+void mpl_network_set_dtype(struct mpl_network *network, uint32_t i, enum mpl_dtype dtype)
+{
+    if (i != UINT32_MAX)
+        network->parameters[i].dtype = network->parameters[i].loaded_dtype = dtype;
+}
+
 uint32_t mpl_network_add_buffer(struct mpl_network *network, const char *name,
                                 struct mpl_shape shape)
 {
     const uint32_t index = mpl_network_add(network, name, shape);
 
+    mpl_network_set_dtype(network, index, MPL_FLOAT32);
     if (index != UINT32_MAX) {
-        network->parameters[index].dtype = MPL_FLOAT32;
-        network->parameters[index].loaded_dtype = MPL_FLOAT32;
         network->parameters[index].is_trainable = false;
         network->parameters[index].is_buffer = true;
     }

@@ -73,6 +73,9 @@ bool mpl_network_lists(const struct mpl_network *network, const char *name,
 uint32_t mpl_network_add_under(struct mpl_network *network, const char *name, const char *suffix,
                                struct mpl_shape shape);
 
+/** Gives parameter i another dtype than the plan's, from its loading on; UINT32_MAX: none. */
+void mpl_network_set_dtype(struct mpl_network *network, uint32_t i, enum mpl_dtype dtype);
+
 /** The tensor that forward uses for parameter i. */
 static inline struct mpl_tensor *mpl_network_weight(const struct mpl_network *network, uint32_t i)
 {
