@@ -162,6 +162,7 @@ static enum memplan_status move_one(json_t *document, const struct mpl_field *fi
 static enum memplan_status name_quantization(json_t *document, struct memplan_error *err)
 {
     json_t *config = mpl_json_get(document, QUANTIZATION);
+    const char *method = json_string_value(json_object_get(config, "quant_method"));
 
     if (!json_is_object(config) || !json_object_size(config))
         return MEMPLAN_OK;
@@ -169,7 +170,12 @@ static enum memplan_status name_quantization(json_t *document, struct memplan_er
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/model/quantization_config/load_in_8bit",
                         "model.quantization_config.load_in_8bit: weights in 8 bits are not "
                         "modelled; modelled: 4");
-    if (json_object_get(config, "quant_method"))
+    if (method && strcmp(method, "bitsandbytes") != 0)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/model/quantization_config",
+                        QUANTIZATION ": quant_method \"%.*s\" is not modelled; modelled: "
+                                     "bitsandbytes",
+                        (int)mpl_json_cut(method, 40), method);
+    if (method)
         return MEMPLAN_OK;
     if (!json_is_true(json_object_get(config, "load_in_4bit")))
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/model/quantization_config",
