@@ -44,10 +44,8 @@ static enum memplan_status build(struct mpl_network *network, struct memplan_err
     return mpl_lm_build(network, &family, err);
 }
 
-/* head_dim of a config is not read. */
 static void derive(struct mpl_plan *plan)
 {
-    plan->model.head_dim = 0;
     mpl_lm_fill_layer_pattern(&plan->model, plan->model.sliding_window_pattern);
 }
 
