@@ -9,9 +9,8 @@
  */
 #include "arch/attention.h"
 
-#include <stdio.h>
-
 #include "arch/decoder.h"
+#include "base/join.h"
 #include "op/op.h"
 
 struct mpl_tensor *mpl_repeat_kv(struct mpl_tape *tape, struct mpl_tensor *x, int64_t groups)
@@ -179,13 +178,13 @@ struct mpl_attention_module mpl_attention_add(struct mpl_network *network, const
     };
     char path[64];
 
-    snprintf(path, sizeof(path), "%s.q_proj", name);
+    mpl_join(path, sizeof(path), (const char *[]){name, ".q_proj"}, 2);
     module.q = mpl_linear_add(network, path, module.heads * module.head_dim, h, has_qkv_bias);
-    snprintf(path, sizeof(path), "%s.k_proj", name);
+    mpl_join(path, sizeof(path), (const char *[]){name, ".k_proj"}, 2);
     module.k = mpl_linear_add(network, path, module.kv_heads * module.head_dim, h, has_qkv_bias);
-    snprintf(path, sizeof(path), "%s.v_proj", name);
+    mpl_join(path, sizeof(path), (const char *[]){name, ".v_proj"}, 2);
     module.v = mpl_linear_add(network, path, module.kv_heads * module.head_dim, h, has_qkv_bias);
-    snprintf(path, sizeof(path), "%s.o_proj", name);
+    mpl_join(path, sizeof(path), (const char *[]){name, ".o_proj"}, 2);
     module.o = mpl_linear_add(network, path, h, module.heads * module.head_dim, has_o_bias);
     return module;
 }

@@ -6,8 +6,7 @@
  */
 #include "arch/mlp.h"
 
-#include <stdio.h>
-
+#include "base/join.h"
 #include "op/op.h"
 
 struct mpl_tensor *mpl_activation_call(struct mpl_tape *tape, enum mpl_activation activation,
@@ -42,11 +41,11 @@ struct mpl_gated_mlp mpl_gated_mlp_add(struct mpl_network *network, const char *
     struct mpl_gated_mlp mlp;
     char path[64];
 
-    snprintf(path, sizeof(path), "%s.gate_proj", name);
+    mpl_join(path, sizeof(path), (const char *[]){name, ".gate_proj"}, 2);
     mlp.gate = mpl_linear_add(network, path, intermediate_size, h, has_bias);
-    snprintf(path, sizeof(path), "%s.up_proj", name);
+    mpl_join(path, sizeof(path), (const char *[]){name, ".up_proj"}, 2);
     mlp.up = mpl_linear_add(network, path, intermediate_size, h, has_bias);
-    snprintf(path, sizeof(path), "%s.down_proj", name);
+    mpl_join(path, sizeof(path), (const char *[]){name, ".down_proj"}, 2);
     mlp.down = mpl_linear_add(network, path, h, intermediate_size, has_bias);
     return mlp;
 }

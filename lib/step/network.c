@@ -2,9 +2,9 @@
 /* A model on the tape: its parameters, its modules, its forward. */
 #include "step/network.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "base/join.h"
 #include "op/linear_4bit.h"
 
 uint32_t mpl_network_add(struct mpl_network *network, const char *name, struct mpl_shape shape)
@@ -14,7 +14,7 @@ uint32_t mpl_network_add(struct mpl_network *network, const char *name, struct m
     if (network->parameter_count >= network->parameter_cap)
         return UINT32_MAX;
     p = &network->parameters[network->parameter_count];
-    snprintf(p->name, sizeof(p->name), "%s", name);
+    mpl_join(p->name, sizeof(p->name), &name, 1);
     p->shape = shape;
     p->dtype = p->loaded_dtype = network->plan->training.parameter_dtype;
     p->is_trainable = !network->plan->training.lora.r; /* peft freezes what it finds */
@@ -59,7 +59,7 @@ bool mpl_network_lists(const struct mpl_network *network, const char *name,
     char path[sizeof(network->parameters[0].name)];
     bool is_listed = false;
 
-    snprintf(path, sizeof(path), "%s%s", network->prefix, name);
+    mpl_join(path, sizeof(path), (const char *[]){network->prefix, name}, 2);
     for (uint32_t i = 0; i < names->count; i++)
         if (is_loose ? ends_anyhow(path, names->of[i]) : ends_with(path, names->of[i])) {
             *met |= UINT32_C(1) << i;
@@ -73,8 +73,10 @@ static uint32_t add_named(struct mpl_network *network, const char *name, const c
 {
     char path[sizeof(network->parameters[0].name)];
 
-    snprintf(path, sizeof(path), "%s%s%s%s%s", is_wrapped(network->plan) ? "base_model.model." : "",
-             network->prefix, name, wrapper, suffix);
+    mpl_join(path, sizeof(path),
+             (const char *[]){is_wrapped(network->plan) ? "base_model.model." : "", network->prefix,
+                              name, wrapper, suffix},
+             5);
     return mpl_network_add(network, path, shape);
 }
 
@@ -120,7 +122,7 @@ uint32_t mpl_network_add_buffer_under(struct mpl_network *network, const char *n
 {
     char path[sizeof(network->parameters[0].name)];
 
-    snprintf(path, sizeof(path), "%s%s%s", network->prefix, name, suffix);
+    mpl_join(path, sizeof(path), (const char *[]){network->prefix, name, suffix}, 3);
     return mpl_network_add_buffer(network, path, shape);
 }
 
