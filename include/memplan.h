@@ -188,7 +188,7 @@ enum memplan_list {
     MEMPLAN_LIST_FAMILIES = 0, /**< values of model.model_type */
     MEMPLAN_LIST_OPTIMIZERS,   /**< of training.optimizer.name */
     MEMPLAN_LIST_ATTENTION,    /**< of training.attention */
-    MEMPLAN_LIST_LOSSES,       /**< of training.loss */
+    MEMPLAN_LIST_LOSSES,       /**< of training.loss.name */
 };
 
 /** One word that is modelled. All text is static. */

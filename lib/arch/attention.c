@@ -5,13 +5,14 @@
  * source: transformers/models/llama/modeling_llama.py (LlamaAttention, eager_attention_forward),
  * gpt2/modeling_gpt2.py, gptj, bert (softmax), gemma2/modeling_gemma2.py (softcap),
  * gpt_oss/modeling_gpt_oss.py (sinks), qwen3/modeling_qwen3.py (q_norm, k_norm),
- * integrations/sdpa_attention.py; release 5.24.0
+ * integrations/sdpa_attention.py; releases 4.48.3 to 4.57.6, 5.24.0
  */
 #include "arch/attention.h"
 
 #include "arch/decoder.h"
 #include "base/join.h"
 #include "op/op.h"
+#include "spec/text.h"
 
 struct mpl_tensor *mpl_repeat_kv(struct mpl_tape *tape, struct mpl_tensor *x, int64_t groups)
 {
@@ -123,24 +124,35 @@ static struct mpl_tensor *eager(struct mpl_tape *tape, const struct mpl_attentio
     return out;
 }
 
-/* use_gqa_in_sdpa: grouped heads are left to the kernel */
-static bool leaves_groups(const struct mpl_attention_call *call)
+/* use_gqa_in_sdpa: grouped heads are left to the kernel; before 4.54 never */
+static bool leaves_groups(const struct mpl_version *transformers,
+                          const struct mpl_attention_call *call)
 {
+    if (!mpl_version_at_least(transformers, 4, 54, 0))
+        return false;
     if (call->mask || call->k->is_void || call->v->is_void)
         return !call->mask;
     return call->k->shape.dim[3].n == call->v->shape.dim[3].n && call->k->shape.dim[3].n <= 256;
 }
 
-static struct mpl_tensor *sdpa(struct mpl_tape *tape, const struct mpl_attention_call *call)
+static struct mpl_tensor *sdpa(struct mpl_tape *tape, const struct mpl_version *transformers,
+                               const struct mpl_attention_call *call)
 {
-    const int64_t groups = leaves_groups(call) ? 1 : groups_of(call);
+    const int64_t groups = leaves_groups(transformers, call) ? 1 : groups_of(call);
     const struct mpl_sdpa_options options = {
         .mask = call->mask, .is_causal = call->is_causal, .dropout = call->dropout};
+    struct mpl_tensor *queries = mpl_hold(mpl_return(mpl_hold(call->q)));
     struct mpl_tensor *keys = mpl_hold(mpl_repeat_kv(tape, call->k, groups));
     struct mpl_tensor *values = mpl_hold(mpl_repeat_kv(tape, call->v, groups)), *out;
 
-    out = mpl_op_sdpa_with(tape, call->q, keys, values, &options);
+    if (!mpl_version_at_least(transformers, 4, 56, 0)) { /* what the kernel takes is contiguous */
+        mpl_rebind(tape, &queries, mpl_op_contiguous(tape, queries));
+        mpl_rebind(tape, &keys, mpl_op_contiguous(tape, keys));
+        mpl_rebind(tape, &values, mpl_op_contiguous(tape, values));
+    }
+    out = mpl_op_sdpa_with(tape, queries, keys, values, &options);
     out = mpl_op_contiguous(tape, mpl_op_transpose(tape, out, 1, 2));
+    mpl_drop(tape, queries);
     mpl_drop(tape, keys);
     mpl_drop(tape, values);
     return out;
@@ -152,7 +164,7 @@ struct mpl_tensor *mpl_attention_interface(struct mpl_tape *tape, const struct m
 {
     *weights_out = NULL;
     return plan->training.attention == MPL_ATTENTION_EAGER ? eager(tape, call, weights_out)
-                                                           : sdpa(tape, call);
+                                                           : sdpa(tape, &plan->transformers, call);
 }
 
 struct mpl_tensor *mpl_merge_heads(struct mpl_tape *tape, struct mpl_tensor *x)

@@ -293,6 +293,7 @@ static const struct mpl_lm_family family = {
     .norm_kind = MPL_NORM_LAYER,
     .has_no_rotary = true,
     .has_plain_mask = true,
+    .has_no_score = true,
     .layer_size = sizeof(struct layer),
     .layer_room = 12,
     .describe_layer = describe_layer,

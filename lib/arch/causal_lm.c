@@ -3,13 +3,14 @@
  * What causal language models of transformers share around their layers.
  *
  * source: transformers/models/llama/modeling_llama.py (LlamaModel, LlamaForCausalLM),
- * qwen3/modeling_qwen3.py (masks by layer type), loss/loss_utils.py (ForCausalLMLoss); release
- * 5.24.0
+ * qwen3/modeling_qwen3.py (masks by layer type), modeling_layers.py
+ * (GenericForSequenceClassification); release 5.24.0
  */
 #include "arch/causal_lm.h"
 
 #include <stdio.h>
 
+#include "arch/loss.h"
 #include "base/fail.h"
 #include "op/op.h"
 #include "spec/text.h"
@@ -31,6 +32,13 @@ static struct mpl_lm_layer *layer_at(const struct mpl_lm *lm, uint32_t i)
 static void set_prefix(struct mpl_network *network, const char *base)
 {
     snprintf(network->prefix, sizeof(network->prefix), "%s%s", base, *base ? "." : "");
+}
+
+/* every_n_layers: the first of that many */
+static bool is_checkpointed(const struct mpl_training *t, uint32_t layer)
+{
+    return t->activation_checkpointing != MPL_CHECKPOINTING_NONE &&
+           (t->checkpoint_every <= 1 || layer % t->checkpoint_every == 0);
 }
 
 static void describe_layer(struct mpl_lm *lm, uint32_t i)
@@ -59,8 +67,7 @@ static void describe_layer(struct mpl_lm *lm, uint32_t i)
         .context = layer,
         .kwargs = {has_own ? &lm->sliding_cos : &lm->cos, has_own ? &lm->sliding_sin : &lm->sin,
                    &mask->tensor, &lm->positions, &lm->alibi},
-        .is_checkpointed =
-            network->plan->training.activation_checkpointing == MPL_CHECKPOINTING_FULL,
+        .is_checkpointed = is_checkpointed(&network->plan->training, i),
     };
 }
 
@@ -110,6 +117,12 @@ static void describe_head(struct mpl_lm *lm)
 
     set_prefix(lm->network, "");
     lm->network->is_in_head = true;
+    if (lm->network->plan->training.loss.name == MPL_LOSS_CLASSIFICATION) {
+        lm->head = mpl_linear_add(lm->network, "score", lm->network->plan->training.loss.num_labels,
+                                  m->hidden_size, false);
+        lm->network->is_in_head = false;
+        return;
+    }
     embedding->is_tied = m->tie_word_embeddings;
     lm->head = (struct mpl_linear){lm->embed, lm->head_bias, false};
     if (!m->tie_word_embeddings)
@@ -164,8 +177,37 @@ static void describe(struct mpl_lm *lm)
 }
 
 static struct mpl_tensor *causal_lm_forward(struct mpl_tape *tape, struct mpl_network *network,
-                                            const struct mpl_batch *batch,
+                                            struct mpl_batch *batch,
                                             struct mpl_tensor **logits_out);
+
+/* Losses that are modelled for the families whose own code adds nothing to them. */
+static enum memplan_status check_loss(const struct mpl_plan *plan,
+                                      const struct mpl_lm_family *family, struct memplan_error *err)
+{
+    const struct mpl_loss_spec *loss = &plan->training.loss;
+    const bool is_default = loss->name == MPL_LOSS_CROSS_ENTROPY && !(loss->label_smoothing > 0);
+    const char *type = plan->model.model_type;
+
+    if (!is_default && (family->loss || family->finish_loss))
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/loss",
+                        "training.loss: only cross_entropy without label smoothing is modelled "
+                        "for %s",
+                        type);
+    if (family->loss && (loss->num_items_in_batch || loss->logits_to_keep))
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/loss",
+                        "training.loss: num_items_in_batch and logits_to_keep are not modelled "
+                        "for %s",
+                        type);
+    if (loss->name == MPL_LOSS_CLASSIFICATION && family->has_no_score)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/loss/name",
+                        "training.loss.name: sequence_classification is not modelled for %s", type);
+    if (loss->name == MPL_LOSS_FUSED_LINEAR && family->finish_logits)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/loss/name",
+                        "training.loss.name: fused_linear_cross_entropy is not modelled for %s, "
+                        "which changes its logits",
+                        type);
+    return MEMPLAN_OK;
+}
 
 enum memplan_status mpl_lm_build(struct mpl_network *network, const struct mpl_lm_family *family,
                                  struct memplan_error *err)
@@ -180,7 +222,10 @@ enum memplan_status mpl_lm_build_with(struct mpl_network *network,
     const struct mpl_model *m = &network->plan->model;
     const uint32_t layers = (uint32_t)m->num_hidden_layers;
     struct mpl_lm *lm = mpl_arena_zalloc(network->arena, sizeof(*lm));
+    const enum memplan_status status = check_loss(network->plan, family, err);
 
+    if (status)
+        return status;
     network->parameter_cap = mpl_network_room(network->plan, END_ROOM + family->extra_room +
                                                                  layers * family->layer_room);
     network->parameters =
@@ -304,33 +349,6 @@ struct mpl_tensor *mpl_prenorm_layer_forward(struct mpl_tape *tape, void *contex
     return mpl_return(h);
 }
 
-/* ForCausalLMLoss: float32 logits, labels moved by one, cross-entropy. */
-static struct mpl_tensor *causal_lm_loss(struct mpl_tape *tape, struct mpl_tensor *logits,
-                                         struct mpl_tensor *labels)
-{
-    struct mpl_tensor *wide = mpl_hold(mpl_op_to(tape, logits, MPL_FLOAT32)), *loss;
-    struct mpl_tensor *padded, *shifted, *flat, *targets;
-    struct mpl_shape shape = labels->shape;
-    struct mpl_dim rows;
-
-    if (wide->is_void)
-        return wide;
-    shape.dim[1].n += 1;
-    rows = mpl_dim_mul(wide->shape.dim[0], wide->shape.dim[1]);
-    padded = mpl_hold(mpl_empty(tape, "constant_pad_nd.default", MPL_INT64, &shape));
-    shifted =
-        mpl_hold(mpl_op_contiguous(tape, mpl_op_slice_last(tape, padded, labels->shape.dim[1])));
-    flat = mpl_hold(mpl_op_reshape(tape, wide, mpl_shape2(rows, wide->shape.dim[2])));
-    targets = mpl_hold(mpl_op_reshape(tape, shifted, mpl_shape1(rows)));
-    loss = mpl_op_cross_entropy(tape, flat, targets);
-    mpl_drop(tape, flat);
-    mpl_drop(tape, wide);
-    mpl_drop(tape, padded);
-    mpl_drop(tape, targets);
-    mpl_drop(tape, shifted);
-    return loss;
-}
-
 /* Does any layer have that kind of attention? */
 static bool has_layer(const struct mpl_lm *lm, bool is_sliding)
 {
@@ -408,7 +426,7 @@ static void drop_locals(struct mpl_tape *tape, struct mpl_lm *lm)
 
 /* Model.forward: embeddings, positions, masks, cos and sin, layers, last norm. */
 static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm,
-                                        const struct mpl_batch *batch)
+                                        struct mpl_batch *batch)
 {
     struct mpl_network *network = lm->network;
     const struct mpl_plan *plan = network->plan;
@@ -419,7 +437,7 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
     lm->attention_mask = batch->attention_mask;
     embeds = mpl_hold(mpl_module_call(tape, &network->modules[EMBEDDING], batch->input_ids));
     /* enable_input_require_grads, which checkpointing turns on: a frozen embedding's output too */
-    if (plan->training.activation_checkpointing == MPL_CHECKPOINTING_FULL && !embeds->is_void &&
+    if (plan->training.activation_checkpointing != MPL_CHECKPOINTING_NONE && !embeds->is_void &&
         tape->is_grad_enabled &&
         (plan->training.lora.r || mpl_version_at_least(&plan->transformers, 5, 0, 0)))
         embeds->requires_grad = true;
@@ -447,25 +465,41 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
     return mpl_return(h);
 }
 
-static struct mpl_tensor *causal_lm_forward(struct mpl_tape *tape, struct mpl_network *network,
-                                            const struct mpl_batch *batch,
-                                            struct mpl_tensor **logits_out)
+struct mpl_tensor *mpl_lm_hidden(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_batch *batch)
 {
-    struct mpl_lm *lm = network->family;
-    struct mpl_tensor *h = mpl_hold(model_forward(tape, lm, batch)), *logits, *loss;
+    struct mpl_tensor *h = mpl_hold(model_forward(tape, lm, batch));
 
     if (lm->family->leave)
         mpl_rebind(tape, &h, lm->family->leave(tape, lm, h));
-    logits = mpl_hold(mpl_module_call(tape, &network->modules[network->module_count - 1], h));
-    if (lm->family->has_joined_head)
-        mpl_rebind(tape, &h, tape->void_tensor);
-    if (lm->family->finish_logits)
-        logits = mpl_hold(lm->family->finish_logits(tape, lm, mpl_return(logits)));
-    loss = (lm->family->loss ? lm->family->loss : causal_lm_loss)(tape, logits, batch->labels);
-    if (lm->family->finish_loss)
-        loss = lm->family->finish_loss(tape, lm, batch->attention_mask, loss);
-    mpl_drop(tape, h);
+    return mpl_return(h);
+}
+
+struct mpl_tensor *mpl_lm_logits(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h)
+{
+    struct mpl_network *network = lm->network;
+    struct mpl_tensor *logits =
+        mpl_module_call(tape, &network->modules[network->module_count - 1], h);
+
+    if (!lm->family->finish_logits || network->plan->training.loss.name == MPL_LOSS_CLASSIFICATION)
+        return logits;
+    return lm->family->finish_logits(tape, lm, logits);
+}
+
+void mpl_lm_leave(struct mpl_tape *tape, struct mpl_lm *lm)
+{
+    struct mpl_outputs *outputs = &lm->network->outputs;
+
     drop_own_locals(tape, lm);
-    *logits_out = logits;
+    while (outputs->count)
+        mpl_drop(tape, outputs->of[--outputs->count]);
+}
+
+static struct mpl_tensor *causal_lm_forward(struct mpl_tape *tape, struct mpl_network *network,
+                                            struct mpl_batch *batch, struct mpl_tensor **logits_out)
+{
+    struct mpl_lm *lm = network->family;
+    struct mpl_tensor *loss = mpl_loss_rule_of(network->plan)(tape, lm, batch, logits_out);
+
+    drop_own_locals(tape, lm);
     return loss;
 }

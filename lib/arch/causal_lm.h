@@ -41,6 +41,7 @@ struct mpl_lm_family {
     bool has_float_rotary;   /* tables stay float32 */
     bool has_joined_head; /* leave and head are one module: the head's input goes when it is used */
     bool has_plain_mask;  /* create_causal_mask gets no positions: nobody looks for packing */
+    bool has_no_score;    /* no ...ForSequenceClassification, or code of its own for it */
     size_t layer_size;    /* sizeof of the family's struct of a layer */
     uint32_t layer_room;  /* most parameters of one layer */
     /** Adds a layer's parameters in the order of named_parameters(); network->prefix is set. */
@@ -123,6 +124,15 @@ enum memplan_status mpl_lm_build(struct mpl_network *network, const struct mpl_l
 enum memplan_status mpl_lm_build_with(struct mpl_network *network,
                                       const struct mpl_lm_family *family, void *extra,
                                       struct memplan_error *err);
+
+/** The model without its head: floating last hidden states [b, s, h]. */
+struct mpl_tensor *mpl_lm_hidden(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_batch *batch);
+
+/** The head on hidden states: floating logits. */
+struct mpl_tensor *mpl_lm_logits(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h);
+
+/** What else a frozen model's forward still holds goes. */
+void mpl_lm_leave(struct mpl_tape *tape, struct mpl_lm *lm);
 
 /** For layers: the mask that fits the layer, as a call of the attention interface without q, k, v;
  * dropout and softcap from the plan. */

@@ -37,6 +37,7 @@ static const struct mpl_lm_family family = {
     .norm_kind = MPL_NORM_LAYER_WIDE,
     .layer_room = 14,
     .finish_logits = scale_logits,
+    .has_no_score = true,
     .layer_size = sizeof(struct mpl_block),
     .describe_layer = describe_layer,
     .layer_forward = mpl_block_parallel_forward,

@@ -34,6 +34,7 @@ static const struct mpl_lm_family family = {
     .has_full_mask = true,
     .has_sliding_mask = true,
     .finish_logits = scale_logits,
+    .has_no_score = true,
     .layer_size = sizeof(struct mpl_block),
     .describe_layer = describe_layer,
     .layer_forward = mpl_block_parallel_forward,

@@ -314,7 +314,7 @@ static struct mpl_tensor *forward(struct mpl_tape *tape, struct mpl_network *net
 {
     struct mpl_eagle3 *e = network->family;
     const struct mpl_eagle3_batch whole = e->batch;
-    const struct mpl_batch none = {NULL, NULL, NULL};
+    struct mpl_batch none = {0};
     struct mpl_tensor *loss, *logits, **swap;
 
     e->batch.hidden_states = cast_argument(tape, network, whole.hidden_states);

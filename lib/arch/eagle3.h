@@ -250,8 +250,7 @@ struct mpl_tensor *mpl_eagle3_flex(struct mpl_tape *tape, const struct mpl_eagle
 
 /** network->forward */
 struct mpl_tensor *mpl_eagle3_forward(struct mpl_tape *tape, struct mpl_network *network,
-                                      const struct mpl_batch *batch,
-                                      struct mpl_tensor **logits_out);
+                                      struct mpl_batch *batch, struct mpl_tensor **logits_out);
 
 /** Adds a held tensor to what forward returns. */
 void mpl_eagle3_return(struct mpl_eagle3 *e, struct mpl_tensor *tensor);

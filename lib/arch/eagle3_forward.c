@@ -215,7 +215,7 @@ static void leave(struct mpl_tape *tape, struct mpl_eagle3 *e, struct locals *l)
 }
 
 struct mpl_tensor *mpl_eagle3_forward(struct mpl_tape *tape, struct mpl_network *network,
-                                      const struct mpl_batch *batch, struct mpl_tensor **logits_out)
+                                      struct mpl_batch *batch, struct mpl_tensor **logits_out)
 {
     struct mpl_eagle3 *e = network->family;
     const struct mpl_shape scalar = {0};

@@ -404,6 +404,7 @@ static const struct mpl_lm_family family = {
     .norm = "ln_f",
     .head = "lm_head",
     .norm_kind = MPL_NORM_LAYER,
+    .has_no_score = true,
     .layer_size = sizeof(struct layer),
     .layer_room = 12,
     .describe_layer = describe_layer,

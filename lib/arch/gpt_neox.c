@@ -134,6 +134,7 @@ static const struct mpl_lm_family family = {
     .norm = "final_layer_norm",
     .head = "lm_head",
     .norm_kind = MPL_NORM_LAYER,
+    .has_no_score = true,
     .layer_size = sizeof(struct layer),
     .layer_room = 12,
     .describe_layer = describe_layer,

@@ -182,6 +182,7 @@ static const struct mpl_lm_family family = {
     .norm_kind = MPL_NORM_LAYER,
     .has_head_bias = true,
     .has_no_rotary = true,
+    .has_no_score = true,
     .layer_size = sizeof(struct layer),
     .layer_room = 10,
     .describe_layer = describe_layer,

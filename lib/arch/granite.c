@@ -39,6 +39,7 @@ static const struct mpl_lm_family family = {
     .layer_room = 16,
     .prepare = scale_embeds,
     .finish_logits = scale_logits,
+    .has_no_score = true,
     .layer_size = sizeof(struct mpl_block),
     .describe_layer = describe_layer,
     .layer_forward = mpl_block_forward,

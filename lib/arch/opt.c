@@ -186,6 +186,7 @@ static const struct mpl_lm_family family = {
     .head = "lm_head",
     .has_no_rotary = true,
     .has_plain_mask = true,
+    .has_no_score = true,
     .layer_size = sizeof(struct layer),
     .layer_room = 16,
     .describe_layer = describe_layer,

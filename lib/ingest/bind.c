@@ -217,6 +217,7 @@ static enum memplan_status bind(struct binding *b, struct memplan_error *err)
         b->notes->count = 0;
     b->plan->device.context_bytes = b->plan->device.nccl_bytes = -1;
     b->plan->training.optimizer.weight_decay = -1;
+    b->plan->model.pad_token_id = -1;
     for (size_t i = 0; i < mpl_field_count() && !status; i++) {
         const struct mpl_field *field = mpl_field_at(i);
 

@@ -145,6 +145,16 @@ struct mpl_tensor *mpl_op_masked_fill(struct mpl_tape *tape, struct mpl_tensor *
                   node, a, mask);
 }
 
+struct mpl_tensor *mpl_op_masked_fill_in_place(struct mpl_tape *tape, struct mpl_tensor *a,
+                                               struct mpl_tensor *mask)
+{
+    struct mpl_node *node =
+        mpl_node_new(tape, "MaskedFillBackward0", masked_fill_backward, &a, 1, 1, 1);
+
+    mpl_save(tape, node, mask);
+    return finish(tape, mpl_alias(tape, a), node, a, mask);
+}
+
 /* where(mask, grad, 0): the mask is self <= max, or self >= min and that. */
 static void clamp_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                            struct mpl_tensor **in)

@@ -26,6 +26,21 @@ static struct mpl_tensor *log_softmax(struct mpl_tape *tape, struct mpl_tensor *
     return out;
 }
 
+/* Under autocast log_softmax runs in float32; its input is cast before. */
+struct mpl_tensor *mpl_op_log_softmax(struct mpl_tape *tape, struct mpl_tensor *logits)
+{
+    if (tape->autocast != MPL_DTYPE_NONE)
+        logits = mpl_op_to(tape, logits, MPL_FLOAT32);
+    return log_softmax(tape, logits);
+}
+
+/* The cast and the kernel are one operator where the dtype is asked for: log_softmax(.., float32).
+ * source: aten/src/ATen/native/SoftMax.cpp (log_softmax with dtype) */
+struct mpl_tensor *mpl_op_log_softmax_wide(struct mpl_tape *tape, struct mpl_tensor *logits)
+{
+    return log_softmax(tape, mpl_op_to(tape, logits, MPL_FLOAT32));
+}
+
 static void nll_loss_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                               struct mpl_tensor **in)
 {
@@ -36,10 +51,10 @@ static void nll_loss_backward(struct mpl_tape *tape, struct mpl_node *node, stru
         mpl_empty(tape, "nll_loss_backward.default", (enum mpl_dtype)out[0]->dtype, &shape));
 }
 
-struct mpl_tensor *mpl_op_cross_entropy(struct mpl_tape *tape, struct mpl_tensor *logits,
-                                        struct mpl_tensor *targets)
+struct mpl_tensor *mpl_op_nll_loss(struct mpl_tape *tape, struct mpl_tensor *scores,
+                                   struct mpl_tensor *targets)
 {
-    struct mpl_tensor *scores = log_softmax(tape, logits), *loss, *weight;
+    struct mpl_tensor *loss, *weight;
     struct mpl_shape scalar = {0};
     struct mpl_node *node;
 
@@ -55,5 +70,15 @@ struct mpl_tensor *mpl_op_cross_entropy(struct mpl_tape *tape, struct mpl_tensor
     mpl_consume(tape, weight);
     mpl_consume(tape, scores);
     mpl_consume(tape, targets);
+    return loss;
+}
+
+struct mpl_tensor *mpl_op_cross_entropy(struct mpl_tape *tape, struct mpl_tensor *logits,
+                                        struct mpl_tensor *targets)
+{
+    struct mpl_tensor *argument = mpl_hold(logits), *loss; /* the caller's until it returns */
+
+    loss = mpl_op_nll_loss(tape, log_softmax(tape, argument), targets);
+    mpl_drop(tape, argument);
     return loss;
 }

@@ -134,11 +134,23 @@ static struct mpl_tensor *product(struct mpl_tape *tape, struct mpl_tensor *x, s
     return out;
 }
 
+/* Rows that do not lie evenly are copied first: matmul folds them with reshape. */
+static bool has_even_rows(const struct mpl_tensor *t)
+{
+    for (int i = 0; i + 2 < t->shape.ndim; i++)
+        if (t->shape.dim[i].n != 1 && t->stride[i] != t->stride[i + 1] * t->shape.dim[i + 1].n)
+            return false;
+    return true;
+}
+
 struct mpl_tensor *mpl_op_linear(struct mpl_tape *tape, struct mpl_tensor *a,
                                  struct mpl_tensor *weight, struct mpl_tensor *bias)
 {
     struct mpl_tensor *cast_bias = bias ? mpl_autocast(tape, bias) : NULL;
     struct mpl_tensor *w = mpl_autocast(tape, weight), *x = mpl_autocast(tape, a);
+
+    if (!bias && !x->is_void && !has_even_rows(x))
+        x = mpl_op_contiguous(tape, x);
 
     return product(tape, x, w, cast_bias, linear_backward,
                    w->is_void ? mpl_dim(1) : w->shape.dim[0]);

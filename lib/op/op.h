@@ -13,6 +13,8 @@
 
 #include "tape/tape.h"
 
+/** Most parts of a chunked tensor. */
+#define MPL_MAX_CHUNKS 64
 /** Most parts of a split. */
 #define MPL_MAX_PARTS 4
 
@@ -31,6 +33,8 @@ struct mpl_tensor *mpl_op_div_scalar(struct mpl_tape *tape, struct mpl_tensor *a
 /** a / b, where b takes no gradient. */
 struct mpl_tensor *mpl_op_div_constant(struct mpl_tape *tape, struct mpl_tensor *a,
                                        struct mpl_tensor *b);
+struct mpl_tensor *mpl_op_exp(struct mpl_tape *tape, struct mpl_tensor *a);
+struct mpl_tensor *mpl_op_log_sigmoid(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_square(struct mpl_tape *tape, struct mpl_tensor *a); /* pow(2) */
 struct mpl_tensor *mpl_op_rsqrt(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_neg(struct mpl_tape *tape, struct mpl_tensor *a);
@@ -69,6 +73,12 @@ struct mpl_tensor *mpl_op_add_in_place(struct mpl_tape *tape, struct mpl_tensor 
 /** a /= b */
 struct mpl_tensor *mpl_op_div_in_place(struct mpl_tape *tape, struct mpl_tensor *a,
                                        struct mpl_tensor *b);
+/** a.masked_fill_(mask, number), a[mask] = number where a is no view */
+struct mpl_tensor *mpl_op_masked_fill_in_place(struct mpl_tape *tape, struct mpl_tensor *a,
+                                               struct mpl_tensor *mask);
+/** a[mask] = number on a view of a dense tensor. */
+struct mpl_tensor *mpl_op_index_put_in_place(struct mpl_tape *tape, struct mpl_tensor *a,
+                                             struct mpl_tensor *mask);
 /** base[..., from:to].copy_(source): source has the slice's shape. */
 struct mpl_tensor *mpl_op_copy_into_slice(struct mpl_tape *tape, struct mpl_tensor *base,
                                           struct mpl_tensor *source);
@@ -83,10 +93,17 @@ struct mpl_tensor *mpl_op_layer_norm(struct mpl_tape *tape, struct mpl_tensor *a
                                      struct mpl_tensor *weight, struct mpl_tensor *bias);
 /** linalg.norm(a, dim=-1) of a matrix that takes no gradient. */
 struct mpl_tensor *mpl_op_norm_last(struct mpl_tape *tape, struct mpl_tensor *a);
+/** logsumexp over the last dimension, which goes. */
+struct mpl_tensor *mpl_op_logsumexp(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_mean_last(struct mpl_tape *tape, struct mpl_tensor *a); /* keepdim */
 /** sum over one dimension; keeps: it stays, as 1. Under autocast in float32. */
 struct mpl_tensor *mpl_op_sum_dim(struct mpl_tape *tape, struct mpl_tensor *a, int dim, bool keeps);
+/** sum(dim=-1, dtype) */
+struct mpl_tensor *mpl_op_sum_last(struct mpl_tape *tape, struct mpl_tensor *a, bool keeps,
+                                   enum mpl_dtype dtype);
+/** Sum, or mean, of all elements: a scalar. */
 struct mpl_tensor *mpl_op_sum_all(struct mpl_tape *tape, struct mpl_tensor *a);
+struct mpl_tensor *mpl_op_mean_all(struct mpl_tape *tape, struct mpl_tensor *a);
 /** softmax over the last dimension; dtype as of softmax(..., dtype), MPL_DTYPE_NONE: not given. */
 struct mpl_tensor *mpl_op_softmax(struct mpl_tape *tape, struct mpl_tensor *a,
                                   enum mpl_dtype dtype);
@@ -103,6 +120,11 @@ struct mpl_tensor *mpl_op_gather_last(struct mpl_tape *tape, struct mpl_tensor *
 /** a[index], index [n]: row by row along the first dimension. */
 struct mpl_tensor *mpl_op_index(struct mpl_tape *tape, struct mpl_tensor *a,
                                 struct mpl_tensor *index);
+/** a[.., keys]: elements chosen by count integer tensors, 2 at most; the result's shape is given.
+ */
+struct mpl_tensor *mpl_op_index_keys(struct mpl_tape *tape, struct mpl_tensor *a,
+                                     struct mpl_tensor *const *keys, int count,
+                                     const struct mpl_shape *shape);
 /** a.repeat_interleave(count, dim=0), a [n, h]. */
 struct mpl_tensor *mpl_op_repeat_rows(struct mpl_tape *tape, struct mpl_tensor *a, int64_t count);
 /** sort of integers [n]: values, and indices of int64; both floating. */
@@ -132,10 +154,18 @@ struct mpl_tensor *mpl_op_index_one(struct mpl_tape *tape, struct mpl_tensor *a,
 /** stack((a, b), dim=-1).flatten(-2): a contiguous copy; backward gives views. */
 struct mpl_tensor *mpl_op_interleave(struct mpl_tape *tape, struct mpl_tensor *a,
                                      struct mpl_tensor *b);
+/** a.unbind(0): count floating views; backward stacks their gradients. */
+void mpl_op_unbind(struct mpl_tape *tape, struct mpl_tensor *a, int count,
+                   struct mpl_tensor **parts_out);
+/** torch.stack of count floating tensors of one shape along a new first dimension. */
+struct mpl_tensor *mpl_op_stack(struct mpl_tape *tape, struct mpl_tensor **parts, int count);
 /** a.split(size) or a.chunk(count) along the last dimension: count floating views of the widths
  * given (NULL: all equal). Backward joins their gradients. At most 4 parts. */
 void mpl_op_split_last(struct mpl_tape *tape, struct mpl_tensor *a, int count,
                        const int64_t *widths, struct mpl_tensor **parts_out);
+/** a.chunk(count, dim), count at most MPL_MAX_CHUNKS and a divisor: floating views. */
+void mpl_op_chunk(struct mpl_tape *tape, struct mpl_tensor *a, int dim, int count,
+                  struct mpl_tensor **parts_out);
 struct mpl_tensor *mpl_op_contiguous(struct mpl_tape *tape, struct mpl_tensor *a);
 /** clone(memory_format=contiguous_format) */
 struct mpl_tensor *mpl_op_clone(struct mpl_tape *tape, struct mpl_tensor *a);
@@ -198,7 +228,13 @@ struct mpl_tensor *mpl_op_sdpa_with(struct mpl_tape *tape, struct mpl_tensor *q,
                                     struct mpl_tensor *k, struct mpl_tensor *v,
                                     const struct mpl_sdpa_options *options);
 
-/** cross_entropy of logits [n, v] and int64 targets [n], mean: a scalar. */
+struct mpl_tensor *mpl_op_log_softmax(struct mpl_tape *tape, struct mpl_tensor *a);
+/** log_softmax(.., dtype=float32) */
+struct mpl_tensor *mpl_op_log_softmax_wide(struct mpl_tape *tape, struct mpl_tensor *logits);
+/** nll_loss of log-probabilities [n, v] and int64 targets [n]: a scalar. */
+struct mpl_tensor *mpl_op_nll_loss(struct mpl_tape *tape, struct mpl_tensor *scores,
+                                   struct mpl_tensor *targets);
+/** cross_entropy of logits [n, v] and int64 targets [n], mean or sum: a scalar. */
 struct mpl_tensor *mpl_op_cross_entropy(struct mpl_tape *tape, struct mpl_tensor *logits,
                                         struct mpl_tensor *targets);
 

@@ -180,6 +180,38 @@ struct mpl_tensor *mpl_op_div_constant(struct mpl_tape *tape, struct mpl_tensor 
     return finish(tape, mpl_empty_like(tape, "div.Tensor", promote(a, b), a, b), node, a, b);
 }
 
+/* grad * result */
+static void exp_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                         struct mpl_tensor **in)
+{
+    in[0] = mpl_rule_like(tape, "mul.Tensor", out[0], mpl_saved(tape, node, 0));
+}
+
+struct mpl_tensor *mpl_op_exp(struct mpl_tape *tape, struct mpl_tensor *a)
+{
+    struct mpl_node *node = mpl_node_new(tape, "ExpBackward0", exp_backward, &a, 1, 1, 1);
+    struct mpl_tensor *out = mpl_empty_like(tape, "exp.default", (enum mpl_dtype)a->dtype, a, NULL);
+
+    mpl_save_output(tape, node, out);
+    return finish(tape, out, node, a, NULL);
+}
+
+/* log_sigmoid_backward(grad, self, buffer); on CUDA the buffer is empty */
+static void log_sigmoid_backward(struct mpl_tape *tape, struct mpl_node *node,
+                                 struct mpl_tensor **out, struct mpl_tensor **in)
+{
+    in[0] = mpl_rule_like(tape, "log_sigmoid_backward.default", out[0], mpl_saved(tape, node, 0));
+}
+
+struct mpl_tensor *mpl_op_log_sigmoid(struct mpl_tape *tape, struct mpl_tensor *a)
+{
+    struct mpl_node *node =
+        mpl_node_new(tape, "LogSigmoidBackward0", log_sigmoid_backward, &a, 1, 1, 1);
+
+    mpl_save(tape, node, a);
+    return unary(tape, "log_sigmoid_forward.default", a, node);
+}
+
 /* grad * (2 * self.pow(1)) */
 static void square_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                             struct mpl_tensor **in)

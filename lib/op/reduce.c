@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reductions over the last dimension: mean, softmax. */
+/* Reductions: mean, sum, logsumexp, softmax. */
 #include <string.h>
 
 #include "op/rule.h"
@@ -47,18 +47,38 @@ static void sum_backward(struct mpl_tape *tape, struct mpl_node *node, struct mp
     in[0] = mpl_rule_strided(tape, out[0], &shape, stride);
 }
 
-static struct mpl_tensor *sum(struct mpl_tape *tape, const char *op, struct mpl_tensor *a, int dim,
-                              bool keeps, struct mpl_shape shape)
+/* The format of a sum where the call names none: integers are summed in int64. */
+static enum mpl_dtype sum_dtype(const struct mpl_tape *tape, const struct mpl_tensor *a)
+{
+    if (!mpl_dtype_is_floating((enum mpl_dtype)a->dtype))
+        return MPL_INT64;
+    return tape->autocast != MPL_DTYPE_NONE && mpl_dtype_size(a->dtype) < 4
+               ? MPL_FLOAT32
+               : (enum mpl_dtype)a->dtype;
+}
+
+/* dim: the dimension that goes, or stays as 1; -1: all. */
+static struct mpl_tensor *sum(struct mpl_tape *tape, struct mpl_tensor *a, int dim, bool keeps,
+                              enum mpl_dtype dtype)
 {
     struct mpl_node *node = mpl_node_new(tape, "SumBackward1", sum_backward, &a, 1, 1, 0);
-    const bool widens = tape->autocast != MPL_DTYPE_NONE && mpl_dtype_size(a->dtype) < 4;
+    struct mpl_shape shape = {0};
     struct mpl_tensor *out;
 
+    if (a->is_void)
+        return a;
     if (node) {
         node->arg[0] = dim;
         node->arg[1] = keeps;
     }
-    out = mpl_empty(tape, op, widens ? MPL_FLOAT32 : (enum mpl_dtype)a->dtype, &shape);
+    if (dim >= 0) {
+        shape = a->shape;
+        shape.dim[dim] = mpl_dim(1);
+        for (int i = dim; !keeps && i + 1 < shape.ndim; i++)
+            shape.dim[i] = shape.dim[i + 1];
+        shape.ndim = (uint8_t)(shape.ndim - !keeps);
+    }
+    out = mpl_empty(tape, dim < 0 ? "sum.default" : "sum.dim_IntList", dtype, &shape);
     mpl_set_history(tape, out, node, 0);
     mpl_consume(tape, a);
     return out;
@@ -66,22 +86,61 @@ static struct mpl_tensor *sum(struct mpl_tape *tape, const char *op, struct mpl_
 
 struct mpl_tensor *mpl_op_sum_dim(struct mpl_tape *tape, struct mpl_tensor *a, int dim, bool keeps)
 {
-    struct mpl_shape shape = a->shape;
+    return sum(tape, a, dim, keeps, sum_dtype(tape, a));
+}
 
-    if (a->is_void)
-        return a;
-    shape.dim[dim] = mpl_dim(1);
-    if (!keeps) {
-        for (int i = dim; i + 1 < shape.ndim; i++)
-            shape.dim[i] = shape.dim[i + 1];
-        shape.ndim--;
-    }
-    return sum(tape, "sum.dim_IntList", a, dim, keeps, shape);
+struct mpl_tensor *mpl_op_sum_last(struct mpl_tape *tape, struct mpl_tensor *a, bool keeps,
+                                   enum mpl_dtype dtype)
+{
+    return sum(tape, a, a->is_void ? 0 : a->shape.ndim - 1, keeps, dtype);
 }
 
 struct mpl_tensor *mpl_op_sum_all(struct mpl_tape *tape, struct mpl_tensor *a)
 {
-    return sum(tape, "sum.default", a, -1, false, (struct mpl_shape){0});
+    return sum(tape, a, -1, false, sum_dtype(tape, a));
+}
+
+struct mpl_tensor *mpl_op_mean_all(struct mpl_tape *tape, struct mpl_tensor *a)
+{
+    struct mpl_node *node = mpl_node_new(tape, "MeanBackward0", mean_backward, &a, 1, 1, 0);
+    const struct mpl_shape scalar = {0};
+    struct mpl_tensor *out = mpl_empty(tape, "mean.default", (enum mpl_dtype)a->dtype, &scalar);
+
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, a);
+    return out;
+}
+
+/* grad * (self - result).exp() */
+static void logsumexp_backward(struct mpl_tape *tape, struct mpl_node *node,
+                               struct mpl_tensor **out, struct mpl_tensor **in)
+{
+    struct mpl_tensor *self = mpl_saved(tape, node, 0);
+    struct mpl_tensor *difference = mpl_rule_like(tape, "sub.Tensor", self, NULL);
+    struct mpl_tensor *power = mpl_rule_like(tape, "exp.default", difference, NULL);
+
+    (void)out;
+    in[0] = mpl_rule_like(tape, "mul.Tensor", power, NULL);
+    mpl_drop(tape, power);
+    mpl_drop(tape, difference);
+}
+
+struct mpl_tensor *mpl_op_logsumexp(struct mpl_tape *tape, struct mpl_tensor *a)
+{
+    struct mpl_node *node =
+        mpl_node_new(tape, "LogsumexpBackward0", logsumexp_backward, &a, 1, 1, 2);
+    struct mpl_shape shape = a->shape;
+    struct mpl_tensor *out;
+
+    if (a->is_void)
+        return a;
+    shape.ndim--;
+    out = mpl_empty(tape, "logsumexp.default", (enum mpl_dtype)a->dtype, &shape);
+    mpl_save(tape, node, a);
+    mpl_save_output(tape, node, out);
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, a);
+    return out;
 }
 
 static void softmax_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,

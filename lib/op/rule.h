@@ -31,6 +31,9 @@ struct mpl_tensor *mpl_rule_view(struct mpl_tape *tape, const struct mpl_tensor 
 struct mpl_tensor *mpl_rule_strided(struct mpl_tape *tape, const struct mpl_tensor *a,
                                     const struct mpl_shape *shape, const int64_t *stride);
 
+/** The shape of a node's input. */
+struct mpl_shape mpl_rule_edge_shape(const struct mpl_node *node, int i);
+
 /** grad.reshape(shape) inside a backward rule: held; a copy where strides demand it. */
 struct mpl_tensor *mpl_rule_reshape(struct mpl_tape *tape, struct mpl_tensor *grad,
                                     const struct mpl_shape *shape);

@@ -10,21 +10,14 @@
 
 #include "op/rule.h"
 
-static struct mpl_shape edge_shape(const struct mpl_node *node)
-{
-    struct mpl_shape shape = {.ndim = node->edges[0].ndim};
-
-    memcpy(shape.dim, node->edges[0].dim, sizeof(shape.dim));
-    return shape;
-}
-
 /* Zeros of the input's shape and dtype, into which the gradient is written. */
 static void fill_backward(struct mpl_tape *tape, const char *op, struct mpl_node *node,
                           struct mpl_tensor **in)
 {
-    const struct mpl_shape shape = edge_shape(node);
+    const struct mpl_shape shape = mpl_rule_edge_shape(node, 0);
 
-    (void)mpl_saved(tape, node, 0);
+    for (int i = 0; i < node->saved_count; i++)
+        (void)mpl_saved(tape, node, i);
     in[0] = mpl_hold(mpl_empty(tape, op, (enum mpl_dtype)node->edges[0].dtype, &shape));
 }
 
@@ -79,11 +72,12 @@ struct mpl_tensor *mpl_op_max_last(struct mpl_tape *tape, struct mpl_tensor *a)
 struct mpl_tensor *mpl_op_gather_last(struct mpl_tape *tape, struct mpl_tensor *a,
                                       struct mpl_tensor *index)
 {
-    struct mpl_node *node = mpl_node_new(tape, "GatherBackward0", index_backward, &a, 1, 1, 1);
+    struct mpl_node *node = mpl_node_new(tape, "GatherBackward0", index_backward, &a, 1, 1, 2);
     struct mpl_tensor *out = tape->void_tensor;
 
     if (!a->is_void && !index->is_void) {
         mpl_save(tape, node, index);
+        mpl_save(tape, node, a); /* gather_backward asks for its sizes */
         out = mpl_empty(tape, "gather.default", (enum mpl_dtype)a->dtype, &index->shape);
     }
     mpl_set_history(tape, out, node, 0);
@@ -92,22 +86,34 @@ struct mpl_tensor *mpl_op_gather_last(struct mpl_tape *tape, struct mpl_tensor *
     return out;
 }
 
+struct mpl_tensor *mpl_op_index_keys(struct mpl_tape *tape, struct mpl_tensor *a,
+                                     struct mpl_tensor *const *keys, int count,
+                                     const struct mpl_shape *shape)
+{
+    struct mpl_node *node = mpl_node_new(tape, "IndexBackward0", index_backward, &a, 1, 1, 2);
+    struct mpl_tensor *out;
+
+    if (a->is_void)
+        return a;
+    for (int i = 0; i < count; i++)
+        mpl_save(tape, node, keys[i]);
+    out = mpl_empty(tape, "index.Tensor", (enum mpl_dtype)a->dtype, shape);
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, a);
+    for (int i = 0; i < count; i++)
+        mpl_consume(tape, keys[i]);
+    return out;
+}
+
 struct mpl_tensor *mpl_op_index(struct mpl_tape *tape, struct mpl_tensor *a,
                                 struct mpl_tensor *index)
 {
-    struct mpl_node *node = mpl_node_new(tape, "IndexBackward0", index_backward, &a, 1, 1, 1);
-    struct mpl_tensor *out = tape->void_tensor;
     struct mpl_shape shape = a->shape;
 
-    if (!a->is_void && !index->is_void) {
-        shape.dim[0] = index->shape.dim[0];
-        mpl_save(tape, node, index);
-        out = mpl_empty(tape, "index.Tensor", (enum mpl_dtype)a->dtype, &shape);
-    }
-    mpl_set_history(tape, out, node, 0);
-    mpl_consume(tape, a);
-    mpl_consume(tape, index);
-    return out;
+    if (a->is_void || index->is_void)
+        return tape->void_tensor;
+    shape.dim[0] = index->shape.dim[0];
+    return mpl_op_index_keys(tape, a, &index, 1, &shape);
 }
 
 struct mpl_tensor *mpl_op_repeat_rows(struct mpl_tape *tape, struct mpl_tensor *a, int64_t count)

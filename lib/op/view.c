@@ -101,7 +101,7 @@ struct mpl_tensor *mpl_rule_reshape(struct mpl_tape *tape, struct mpl_tensor *gr
 
 /* ---- reshape and its kin --------------------------------------------------------------------- */
 
-static struct mpl_shape edge_shape(const struct mpl_node *node, int i)
+struct mpl_shape mpl_rule_edge_shape(const struct mpl_node *node, int i)
 {
     struct mpl_shape shape = {.ndim = node->edges[i].ndim};
 
@@ -112,7 +112,7 @@ static struct mpl_shape edge_shape(const struct mpl_node *node, int i)
 static void view_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                           struct mpl_tensor **in)
 {
-    struct mpl_shape shape = edge_shape(node, 0);
+    struct mpl_shape shape = mpl_rule_edge_shape(node, 0);
 
     in[0] = mpl_rule_reshape(tape, out[0], &shape);
 }
@@ -247,7 +247,7 @@ struct mpl_tensor *mpl_op_expand(struct mpl_tape *tape, struct mpl_tensor *a,
 static void slice_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                            struct mpl_tensor **in)
 {
-    struct mpl_shape shape = edge_shape(node, 0);
+    struct mpl_shape shape = mpl_rule_edge_shape(node, 0);
 
     in[0] =
         mpl_hold(mpl_empty(tape, "slice_backward.default", (enum mpl_dtype)out[0]->dtype, &shape));
@@ -262,7 +262,7 @@ struct mpl_tensor *mpl_op_slice_last(struct mpl_tape *tape, struct mpl_tensor *a
 static void select_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                             struct mpl_tensor **in)
 {
-    struct mpl_shape shape = edge_shape(node, 0);
+    struct mpl_shape shape = mpl_rule_edge_shape(node, 0);
 
     in[0] =
         mpl_hold(mpl_empty(tape, "select_backward.default", (enum mpl_dtype)out[0]->dtype, &shape));
@@ -313,7 +313,7 @@ struct mpl_tensor *mpl_op_stride_last(struct mpl_tape *tape, struct mpl_tensor *
 static void index_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                            struct mpl_tensor **in)
 {
-    const struct mpl_shape shape = edge_shape(node, 0);
+    const struct mpl_shape shape = mpl_rule_edge_shape(node, 0);
 
     (void)mpl_saved(tape, node, 0);
     in[0] = mpl_hold(mpl_empty(tape, "new_zeros.default", (enum mpl_dtype)out[0]->dtype, &shape));
@@ -343,7 +343,7 @@ static void interleave_backward(struct mpl_tape *tape, struct mpl_node *node,
                                 struct mpl_tensor **out, struct mpl_tensor **in)
 {
     for (int i = 0; i < 2; i++) {
-        const struct mpl_shape shape = edge_shape(node, i);
+        const struct mpl_shape shape = mpl_rule_edge_shape(node, i);
         int64_t stride[MPL_MAX_DIMS];
 
         if (!mpl_needs(node, i))
@@ -377,7 +377,7 @@ struct mpl_tensor *mpl_op_interleave(struct mpl_tape *tape, struct mpl_tensor *a
 static void split_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                            struct mpl_tensor **in)
 {
-    const struct mpl_shape shape = edge_shape(node, 0);
+    const struct mpl_shape shape = mpl_rule_edge_shape(node, 0);
     const enum mpl_dtype dtype = (enum mpl_dtype)node->edges[0].dtype;
     struct mpl_tensor *zeros[MPL_MAX_PARTS] = {NULL};
 
@@ -414,12 +414,48 @@ void mpl_op_split_last(struct mpl_tape *tape, struct mpl_tensor *a, int count,
     mpl_drop(tape, whole);
 }
 
+/* The same for equal parts along any dimension. */
+static void chunk_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                           struct mpl_tensor **in)
+{
+    const struct mpl_shape shape = mpl_rule_edge_shape(node, 0);
+    const enum mpl_dtype dtype = (enum mpl_dtype)node->edges[0].dtype;
+    struct mpl_tensor *zeros[MPL_MAX_CHUNKS] = {NULL};
+    struct mpl_shape part = shape;
+
+    part.dim[node->arg[0]].n /= node->grad_count;
+    for (int i = 0; i < node->grad_count; i++)
+        if (!out[i])
+            zeros[i] = mpl_hold(mpl_empty(tape, "zeros.default", dtype, &part));
+    in[0] = mpl_hold(mpl_empty(tape, "cat.default", dtype, &shape));
+    for (int i = 0; i < node->grad_count; i++)
+        mpl_drop(tape, zeros[i]);
+}
+
+void mpl_op_chunk(struct mpl_tape *tape, struct mpl_tensor *a, int dim, int count,
+                  struct mpl_tensor **parts_out)
+{
+    struct mpl_node *node = mpl_node_new(tape, "SplitBackward0", chunk_backward, &a, 1, count, 0);
+    struct mpl_tensor *whole = mpl_hold(a);
+    struct mpl_shape shape = whole->shape;
+
+    shape.dim[dim].n /= count;
+    if (node)
+        node->arg[0] = dim;
+    for (int i = 0; i < count; i++) {
+        parts_out[i] = mpl_alias(tape, whole);
+        set_layout(parts_out[i], &shape, whole->stride);
+        mpl_set_history(tape, parts_out[i], node, i);
+    }
+    mpl_drop(tape, whole);
+}
+
 /* Each input gets a narrowed view of the gradient. */
 static void cat_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                          struct mpl_tensor **in)
 {
     for (int i = 0; i < 2; i++) {
-        struct mpl_shape shape = edge_shape(node, i);
+        struct mpl_shape shape = mpl_rule_edge_shape(node, i);
 
         if (!mpl_needs(node, i))
             continue;
@@ -451,7 +487,7 @@ struct mpl_tensor *mpl_op_cat(struct mpl_tape *tape, struct mpl_tensor *a, struc
 static void split_heads_backward(struct mpl_tape *tape, struct mpl_node *node,
                                  struct mpl_tensor **out, struct mpl_tensor **in)
 {
-    const struct mpl_shape shape = edge_shape(node, 0);
+    const struct mpl_shape shape = mpl_rule_edge_shape(node, 0);
 
     (void)out;
     in[0] = mpl_hold(mpl_empty(tape, "cat.default", (enum mpl_dtype)node->edges[0].dtype, &shape));
@@ -477,7 +513,7 @@ static void cat_heads_backward(struct mpl_tape *tape, struct mpl_node *node,
                                struct mpl_tensor **out, struct mpl_tensor **in)
 {
     for (int i = 0; i < node->edge_count; i++) {
-        struct mpl_shape shape = edge_shape(node, i);
+        struct mpl_shape shape = mpl_rule_edge_shape(node, i);
 
         if (!mpl_needs(node, i))
             continue;
@@ -507,7 +543,7 @@ static void stack_backward(struct mpl_tape *tape, struct mpl_node *node, struct 
                            struct mpl_tensor **in)
 {
     for (int i = 0; i < 2; i++) {
-        struct mpl_shape shape = edge_shape(node, i);
+        struct mpl_shape shape = mpl_rule_edge_shape(node, i);
 
         if (!mpl_needs(node, i))
             continue;

@@ -94,6 +94,106 @@ static enum memplan_status refuse_gaps(const struct gap *gaps, size_t count,
     return MEMPLAN_OK;
 }
 
+/* Ways of checkpointing that PyTorch refuses, or that were not compared. */
+static enum memplan_status check_checkpointing(const struct mpl_plan *plan,
+                                               struct memplan_error *err)
+{
+    const struct mpl_training *t = &plan->training;
+    const bool is_selective = t->activation_checkpointing == MPL_CHECKPOINTING_SELECTIVE;
+    const bool is_sharded = plan->parallelism.strategy != MPL_STRATEGY_NONE;
+    const struct gap gaps[] = {
+        {is_selective && t->use_reentrant, "/training/use_reentrant",
+         "training.use_reentrant: selective checkpointing needs use_reentrant false"},
+        {is_selective && t->offload_activations, "/training/offload_activations",
+         "training.offload_activations: not modelled with selective checkpointing"},
+        {is_selective && t->attention == MPL_ATTENTION_SDPA && t->parameter_dtype == MPL_FLOAT32 &&
+             t->autocast == MPL_DTYPE_NONE,
+         "/training/activation_checkpointing",
+         "training.activation_checkpointing: selective is not modelled with float32 attention"},
+        {is_selective && (t->lora.r || plan->model.num_local_experts),
+         "/training/activation_checkpointing",
+         "training.activation_checkpointing: selective is not modelled with adapters or experts"},
+        {t->use_reentrant && plan->model.output_router_logits, "/training/use_reentrant",
+         "training.use_reentrant: not modelled with model.output_router_logits"},
+        {t->offload_activations && t->quantization.name != MPL_QUANTIZATION_NONE,
+         "/training/offload_activations",
+         "training.offload_activations: not modelled with weights in 4 bits"},
+        {is_sharded && is_selective, "/training/activation_checkpointing",
+         "training.activation_checkpointing: selective is not modelled with a sharding strategy"},
+        {is_sharded && t->use_reentrant, "/training/use_reentrant",
+         "training.use_reentrant: not modelled with a sharding strategy"},
+        {is_sharded && t->offload_activations, "/training/offload_activations",
+         "training.offload_activations: not modelled with a sharding strategy"},
+    };
+
+    return refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
+static enum memplan_status check_loss(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_training *t = &plan->training;
+    const struct mpl_loss_spec *l = &t->loss;
+    const bool is_plain = l->name == MPL_LOSS_CROSS_ENTROPY;
+    const struct gap gaps[] = {
+        {t->loss_scaling && t->parameter_dtype == MPL_FLOAT16, "/training/loss_scaling",
+         "training.loss_scaling: GradScaler refuses gradients in float16"},
+        {t->loss_scaling && t->optimizer.fused == MPL_TRUE, "/training/loss_scaling",
+         "training.loss_scaling: not modelled with a fused optimizer"},
+        {t->loss_scaling && plan->parallelism.strategy != MPL_STRATEGY_NONE,
+         "/training/loss_scaling", "training.loss_scaling: not modelled with a sharding strategy"},
+        {t->loss_scaling && (t->optimizer.in_backward || t->optimizer.master_weights ||
+                             t->optimizer.offload_gradients),
+         "/training/loss_scaling",
+         "training.loss_scaling: not modelled with steps in backward, master weights or gradients "
+         "on the host"},
+        {l->label_smoothing > 0 && !is_plain, "/training/loss/label_smoothing",
+         "training.loss.label_smoothing: modelled with cross_entropy only"},
+        {l->label_smoothing > 0 && (l->num_items_in_batch || l->logits_to_keep),
+         "/training/loss/label_smoothing",
+         "training.loss.label_smoothing: not modelled with num_items_in_batch or logits_to_keep"},
+        {l->logits_to_keep && !is_plain, "/training/loss/logits_to_keep",
+         "training.loss.logits_to_keep: modelled with cross_entropy only"},
+        {l->num_items_in_batch && !is_plain && l->name != MPL_LOSS_FUSED_LINEAR,
+         "/training/loss/num_items_in_batch",
+         "training.loss.num_items_in_batch: modelled with cross_entropy and "
+         "fused_linear_cross_entropy"},
+        {l->name == MPL_LOSS_FORWARD_KL && l->teacher_heads &&
+             (l->teacher_hidden_size ? l->teacher_hidden_size : plan->model.hidden_size) %
+                 l->teacher_heads,
+         "/training/loss/teacher/num_attention_heads",
+         "training.loss.teacher.num_attention_heads: expected a divisor of the teacher's "
+         "hidden_size"},
+        {l->name == MPL_LOSS_FORWARD_KL && l->teacher_layers > plan->model.num_hidden_layers &&
+             plan->model.sliding_window > 0,
+         "/training/loss/teacher/num_hidden_layers",
+         "training.loss.teacher.num_hidden_layers: more layers than the model is not modelled "
+         "with a sliding window"},
+        {l->name == MPL_LOSS_CHUNKED_NLL && t->keep_outputs, "/training/keep_outputs",
+         "training.keep_outputs: not modelled with chunked_nll"},
+        {(l->name == MPL_LOSS_CHUNKED || l->name == MPL_LOSS_TORCHTITAN) &&
+             t->sequence_length % l->chunks,
+         "/training/loss/chunks",
+         "training.loss.chunks: expected a divisor of training.sequence_length"},
+        {l->name != MPL_LOSS_CROSS_ENTROPY && plan->parallelism.strategy != MPL_STRATEGY_NONE,
+         "/training/loss/name",
+         "training.loss.name: only cross_entropy is modelled with a sharding strategy"},
+        {l->name != MPL_LOSS_CROSS_ENTROPY && t->offload_activations,
+         "/training/offload_activations",
+         "training.offload_activations: modelled with cross_entropy only"},
+        {l->name != MPL_LOSS_CROSS_ENTROPY && t->lora.r, "/training/loss/name",
+         "training.loss.name: only cross_entropy is modelled with adapters"},
+        {l->name != MPL_LOSS_CROSS_ENTROPY && t->shared_batch, "/training/shared_batch",
+         "training.shared_batch: modelled with cross_entropy only"},
+        {l->name == MPL_LOSS_CLASSIFICATION && plan->model.pad_token_id < 0 &&
+             t->micro_batch_size > 1,
+         "/model/pad_token_id",
+         "model.pad_token_id: sequence_classification of more than one sequence needs a padding "
+         "token"},
+    };
+
+    return refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
 static enum memplan_status check_causal(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_training *t = &plan->training;
@@ -101,21 +201,31 @@ static enum memplan_status check_causal(const struct mpl_plan *plan, struct memp
         {t->attention == MPL_ATTENTION_FLEX, "/training/attention",
          "training.attention: flex_attention is modelled for eagle3 only; for the other families: "
          "sdpa, eager"},
-        {t->loss == MPL_LOSS_KL_DIV, "/training/loss",
-         "training.loss: kl_div is modelled for eagle3 only; for the other families: "
-         "cross_entropy"},
+        {t->loss.name == MPL_LOSS_KL_DIV, "/training/loss/name",
+         "training.loss.name: kl_div is modelled for eagle3 only"},
         {t->compile != MPL_COMPILE_NONE, "/training/compile",
          "training.compile: torch.compile is modelled for eagle3 only"},
         {strcmp(plan->framework_name, "loop") != 0, "/framework/name",
          "framework.name: speculators trains eagle3; for the other families only loop is "
          "modelled"},
-        {!mpl_version_at_least(&plan->transformers, 4, 49, 0), "/software/transformers",
-         "software.transformers: the loss of versions before 4.49 keeps more memory, not modelled"},
+        {!mpl_version_at_least(&plan->transformers, 4, 48, 0), "/software/transformers",
+         "software.transformers: attention, masks and rotary tables of versions before 4.48 are "
+         "not modelled"},
+        {!mpl_version_at_least(&plan->transformers, 4, 53, 0) &&
+             (t->attention == MPL_ATTENTION_EAGER || t->padding),
+         "/software/transformers",
+         "software.transformers: masks of versions before 4.53 are not modelled; modelled: sdpa "
+         "without padding"},
         {!mpl_version_at_least(&plan->pytorch, 2, 0, 0), "/software/pytorch",
          "software.pytorch: versions before 2.0 are not modelled"},
     };
 
-    return refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+    enum memplan_status status = check_checkpointing(plan, err);
+
+    if (!status)
+        status = check_loss(plan, err);
+
+    return status ? status : refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 }
 
 /* Adapters, weights in 4 bits, and what is needed for them. */
@@ -159,13 +269,18 @@ static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct
     const struct gap gaps[] = {
         {t->attention != MPL_ATTENTION_FLEX, "/training/attention",
          "training.attention: the drafter has flex_attention only"},
-        {t->loss == MPL_LOSS_CROSS_ENTROPY, "/training/loss",
-         "training.loss: the drafter's loss is kl_div"},
+        {t->loss.name != MPL_LOSS_KL_DIV, "/training/loss/name",
+         "training.loss.name: the drafter's loss is kl_div"},
         {t->autocast != MPL_DTYPE_NONE, "/training/autocast",
          "training.autocast: not modelled for eagle3"},
         {t->activation_checkpointing != MPL_CHECKPOINTING_NONE,
          "/training/activation_checkpointing",
          "training.activation_checkpointing: not modelled for eagle3"},
+        {t->offload_activations, "/training/offload_activations",
+         "training.offload_activations: not modelled for eagle3"},
+        {t->loss_scaling || t->loss.label_smoothing > 0 || t->loss.num_items_in_batch ||
+             t->loss.logits_to_keep,
+         "/training/loss", "training.loss: the drafter's loss is its own"},
         {t->micro_batch_size != 1, "/training/micro_batch_size",
          "training.micro_batch_size: the drafter's batch is one packed sequence, expected 1"},
         {t->gradient_accumulation_steps != 1, "/training/gradient_accumulation_steps",

@@ -13,10 +13,13 @@
 #include "table/dtype.h"
 
 enum mpl_attention { MPL_ATTENTION_SDPA = 0, MPL_ATTENTION_EAGER, MPL_ATTENTION_FLEX };
-enum mpl_loss { MPL_LOSS_OF_MODEL = 0, MPL_LOSS_CROSS_ENTROPY, MPL_LOSS_KL_DIV };
 /** What a model is trained for: the head and the loss. Unset: what its family is modelled with. */
 enum mpl_task { MPL_TASK_UNSET = 0, MPL_TASK_CAUSAL_LM, MPL_TASK_MASKED_LM };
-enum mpl_checkpointing { MPL_CHECKPOINTING_NONE = 0, MPL_CHECKPOINTING_FULL };
+enum mpl_checkpointing {
+    MPL_CHECKPOINTING_NONE = 0,
+    MPL_CHECKPOINTING_FULL,
+    MPL_CHECKPOINTING_SELECTIVE,
+};
 enum mpl_optimizer_name {
     MPL_ADAMW = 0,
     MPL_SGD,
@@ -101,6 +104,7 @@ struct mpl_model {
     int64_t num_attention_heads, num_key_value_heads, head_dim;
     int64_t vocab_size, max_position_embeddings;
     int64_t draft_vocab_size; /* eagle3 */
+    int64_t pad_token_id;     /* -1: none */
     bool tie_word_embeddings, attention_bias, mlp_bias;
     bool norm_before_residual; /* eagle3 */
     enum mpl_activation hidden_act;
@@ -154,6 +158,34 @@ struct mpl_optimizer_spec {
     bool stochastic_rounding;    /* torchao's: of bfloat16 parameters */
 };
 
+enum mpl_loss_name {
+    MPL_LOSS_CROSS_ENTROPY = 0,
+    MPL_LOSS_FUSED_LINEAR, /* Liger */
+    MPL_LOSS_CHUNKED,      /* torchtune */
+    MPL_LOSS_CHUNKED_NLL,  /* TRL */
+    MPL_LOSS_TORCHTITAN,
+    MPL_LOSS_CLASSIFICATION,
+    MPL_LOSS_DPO,
+    MPL_LOSS_FORWARD_KL,
+    MPL_LOSS_KL_DIV, /* eagle3 */
+};
+enum mpl_reference { MPL_REFERENCE_MODEL = 0, MPL_REFERENCE_PRECOMPUTED };
+
+struct mpl_loss_spec {
+    enum mpl_loss_name name;
+    bool num_items_in_batch;      /* summed, then divided by a count that the trainer gives */
+    double label_smoothing;       /* of the Trainer; 0: none */
+    int64_t logits_to_keep;       /* tokens at the end that get logits; 0: all */
+    int64_t num_labels;           /* sequence_classification */
+    int64_t chunks;               /* chunked_cross_entropy, torchtitan */
+    int64_t chunk_tokens;         /* chunked_nll */
+    enum mpl_dtype accum_dtype;   /* fused_linear_cross_entropy; MPL_DTYPE_NONE: the weight's */
+    enum mpl_reference reference; /* dpo */
+    /* forward_kl: what the teacher has otherwise than the model; 0: the same */
+    int64_t teacher_hidden_size, teacher_intermediate_size, teacher_layers;
+    int64_t teacher_heads, teacher_kv_heads, teacher_head_dim;
+};
+
 #define MPL_MAX_FROZEN 16
 #define MPL_MAX_NAMES  32
 
@@ -190,10 +222,15 @@ struct mpl_training {
     enum mpl_dtype parameter_dtype, autocast; /* autocast: MPL_DTYPE_NONE when null */
     enum mpl_task task;
     enum mpl_attention attention;
-    enum mpl_loss loss; /* MPL_LOSS_OF_MODEL: not given */
     enum mpl_experts_kind experts;
     enum mpl_checkpointing activation_checkpointing;
+    int64_t checkpoint_every;   /* of that many layers the first is computed again */
+    bool use_reentrant;         /* of torch.utils.checkpoint */
+    bool checkpoint_early_stop; /* recomputation ends with the last tensor that is needed */
+    bool offload_activations;   /* what forward keeps for backward waits on the host */
     struct mpl_optimizer_spec optimizer;
+    struct mpl_loss_spec loss;
+    bool loss_scaling;        /* torch.amp.GradScaler */
     double gradient_clipping; /* 0: none */
     bool zero_grad_set_to_none, keep_outputs;
     bool padding;                    /* an attention mask with zeros in it is passed */

@@ -306,7 +306,7 @@ void mpl_network_materialize(struct mpl_tape *tape, struct mpl_network *network)
 }
 
 struct mpl_tensor *mpl_network_call(struct mpl_tape *tape, struct mpl_network *network,
-                                    const struct mpl_batch *batch, struct mpl_tensor **logits_out)
+                                    struct mpl_batch *batch, struct mpl_tensor **logits_out)
 {
     const struct mpl_module *root = &network->modules[0];
     struct mpl_tensor *loss;

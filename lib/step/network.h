@@ -9,6 +9,7 @@
 struct mpl_batch {
     struct mpl_tensor *input_ids, *labels;
     struct mpl_tensor *attention_mask; /* NULL: no padding */
+    struct mpl_tensor *item_count;     /* num_items_in_batch; NULL: not given */
 };
 
 struct mpl_network;
@@ -17,7 +18,7 @@ struct mpl_fsdp2;
 /** forward(batch): a floating loss. outputs_out takes held tensors that live as long as the output
  * object (the logits), for the loop to drop; NULL entries are fine. */
 typedef struct mpl_tensor *mpl_network_forward(struct mpl_tape *tape, struct mpl_network *network,
-                                               const struct mpl_batch *batch,
+                                               struct mpl_batch *batch,
                                                struct mpl_tensor **logits_out);
 
 /**
@@ -54,7 +55,8 @@ struct mpl_network {
     struct mpl_outputs kept;     /* of an output object that outlives its step */
     const struct mpl_loop *loop; /* NULL: the causal language model's (step/train.c) */
     void *family;
-    struct mpl_fsdp2 *sharding; /* parallel/fsdp2.h; NULL: none */
+    struct mpl_network *reference; /* a frozen model beside it: a teacher; NULL: none */
+    struct mpl_fsdp2 *sharding;    /* parallel/fsdp2.h; NULL: none */
 };
 
 /** Adds a parameter and returns its index; UINT32_MAX when out of memory or past the room. */
@@ -110,6 +112,6 @@ void mpl_network_materialize(struct mpl_tape *tape, struct mpl_network *network)
 
 /** model(batch): the root's hooks around network->forward. */
 struct mpl_tensor *mpl_network_call(struct mpl_tape *tape, struct mpl_network *network,
-                                    const struct mpl_batch *batch, struct mpl_tensor **logits_out);
+                                    struct mpl_batch *batch, struct mpl_tensor **logits_out);
 
 #endif

@@ -11,7 +11,9 @@
 #include "optim/optim.h"
 #include "parallel/fsdp2.h"
 #include "step/frozen.h"
+#include "step/reference.h"
 #include "step/repeat.h"
+#include "step/scaler.h"
 
 /* Everything one run needs, on the stack of mpl_trace_run. */
 struct run {
@@ -19,6 +21,7 @@ struct run {
     struct mpl_tape *tape;
     struct mpl_network network;
     struct mpl_optim optim;
+    struct mpl_scaler scaler;
     struct mpl_batch batch;
     struct mpl_tensor *last_loss;
     struct mpl_tensor *kept_logits, *kept_loss; /* of an output object that outlives its step */
@@ -28,16 +31,32 @@ struct run {
 /* ---- the batch --------------------------------------------------------------------------------
  */
 
-static struct mpl_tensor *make_ids(struct mpl_tape *tape, const struct mpl_plan *plan)
+static struct mpl_tensor *make_input(struct mpl_tape *tape, const struct mpl_shape *shape)
 {
-    const struct mpl_dim s = {plan->training.sequence_length, 1};
-    struct mpl_shape shape = mpl_shape2(mpl_dim(plan->training.micro_batch_size), s);
     struct mpl_tensor *ids;
 
     tape->category = MPL_CATEGORY_INPUTS;
-    ids = mpl_hold(mpl_empty(tape, "empty.memory_format", MPL_INT64, &shape));
+    ids = mpl_hold(mpl_empty(tape, "empty.memory_format", MPL_INT64, shape));
     tape->category = MPL_CATEGORY_TEMPORARY;
     return ids;
+}
+
+/* Chosen and rejected answers go through the model together. */
+static struct mpl_tensor *make_ids(struct mpl_tape *tape, const struct mpl_plan *plan)
+{
+    const struct mpl_dim s = {plan->training.sequence_length, 1};
+    const int64_t rows = plan->training.loss.name == MPL_LOSS_DPO ? 2 : 1;
+    struct mpl_shape shape = mpl_shape2(mpl_dim(rows * plan->training.micro_batch_size), s);
+
+    return make_input(tape, &shape);
+}
+
+static struct mpl_tensor *make_labels(struct mpl_tape *tape, const struct mpl_plan *plan)
+{
+    const struct mpl_shape one_each = mpl_shape1(mpl_dim(plan->training.micro_batch_size));
+
+    return plan->training.loss.name == MPL_LOSS_CLASSIFICATION ? make_input(tape, &one_each)
+                                                               : make_ids(tape, plan);
 }
 
 static void drop_batch(struct run *run)
@@ -45,6 +64,7 @@ static void drop_batch(struct run *run)
     mpl_drop(run->tape, run->batch.input_ids);
     mpl_drop(run->tape, run->batch.labels);
     mpl_drop(run->tape, run->batch.attention_mask);
+    mpl_drop(run->tape, run->batch.item_count);
     run->batch = (struct mpl_batch){0};
 }
 
@@ -56,9 +76,11 @@ static void make_batch(struct run *run)
 
     batch.input_ids = make_ids(run->tape, run->plan);
     batch.labels = t->shared_batch ? mpl_hold(mpl_return(mpl_hold(batch.input_ids)))
-                                   : make_ids(run->tape, run->plan);
+                                   : make_labels(run->tape, run->plan);
     if (t->padding)
         batch.attention_mask = make_ids(run->tape, run->plan);
+    if (t->loss.num_items_in_batch)
+        batch.item_count = make_input(run->tape, &(struct mpl_shape){0});
     drop_batch(run);
     run->batch = batch;
 }
@@ -88,6 +110,13 @@ static void take_outputs(struct run *run)
     network->outputs = (struct mpl_outputs){.of = old.of};
 }
 
+/* The others are computed from the output, by the trainer. */
+static bool output_has_loss(const struct mpl_training *t)
+{
+    return (t->loss.name == MPL_LOSS_CROSS_ENTROPY && !(t->loss.label_smoothing > 0)) ||
+           t->loss.name == MPL_LOSS_CLASSIFICATION;
+}
+
 static struct mpl_tensor *forward(struct run *run)
 {
     const struct mpl_training *t = &run->plan->training;
@@ -95,15 +124,17 @@ static struct mpl_tensor *forward(struct run *run)
     struct mpl_tensor *logits = NULL, *loss;
 
     tape->autocast = t->autocast;
+    tape->saves_on_host = t->offload_activations;
     loss = mpl_hold(mpl_network_call(tape, &run->network, &run->batch, &logits));
     mpl_drop(tape, run->last_loss);
     run->last_loss = NULL;
     mpl_autocast_exit(tape);
     tape->autocast = MPL_DTYPE_NONE;
+    tape->saves_on_host = false;
     mpl_drop(tape, run->kept_logits); /* the name is bound to the new output only now */
     mpl_drop(tape, run->kept_loss);
     run->kept_logits = t->keep_outputs ? logits : NULL;
-    run->kept_loss = t->keep_outputs ? mpl_hold(loss) : NULL;
+    run->kept_loss = t->keep_outputs && output_has_loss(t) ? mpl_hold(loss) : NULL;
     if (!t->keep_outputs)
         mpl_drop(tape, logits);
     take_outputs(run);
@@ -123,6 +154,33 @@ static void drop_loss(struct run *run, struct mpl_tensor *loss)
         mpl_drop(run->tape, loss);
 }
 
+static void backward(struct run *run, struct mpl_tensor *loss)
+{
+    struct mpl_tensor *scaled;
+
+    if (!run->plan->training.loss_scaling) {
+        mpl_backward(run->tape, loss);
+        return;
+    }
+    scaled = mpl_hold(mpl_scaler_scale(run->tape, &run->scaler, loss));
+    mpl_backward(run->tape, scaled);
+    mpl_drop(run->tape, scaled);
+}
+
+static void update(struct run *run)
+{
+    const struct mpl_training *t = &run->plan->training;
+
+    mpl_optim_begin(run->tape, &run->optim);
+    if (t->loss_scaling)
+        mpl_scaler_unscale(run->tape, &run->scaler);
+    if (t->gradient_clipping > 0)
+        mpl_clip_grad_norm(run->tape, &run->optim);
+    mpl_optim_step(run->tape, &run->optim);
+    mpl_scaler_update(run->tape, &run->scaler);
+    mpl_optim_zero_grad(run->tape, &run->optim, t->zero_grad_set_to_none);
+}
+
 static void train_step(struct run *run, uint32_t step)
 {
     const struct mpl_training *t = &run->plan->training;
@@ -140,15 +198,11 @@ static void train_step(struct run *run, uint32_t step)
         mpl_tape_mark(tape, step, micro, MPL_PHASE_FORWARD);
         loss = forward(run);
         mpl_tape_mark(tape, step, micro, MPL_PHASE_BACKWARD);
-        mpl_backward(tape, loss);
+        backward(run, loss);
         drop_loss(run, loss);
     }
     mpl_tape_mark(tape, step, (uint32_t)t->gradient_accumulation_steps - 1, MPL_PHASE_OPTIMIZER);
-    mpl_optim_begin(tape, &run->optim);
-    if (t->gradient_clipping > 0)
-        mpl_clip_grad_norm(tape, &run->optim);
-    mpl_optim_step(tape, &run->optim);
-    mpl_optim_zero_grad(tape, &run->optim, t->zero_grad_set_to_none);
+    update(run);
 }
 
 /* The loop above depends on nothing but what lives: a family's own loop may collect garbage. */
@@ -251,6 +305,11 @@ static void set_up_tape(struct mpl_tape *tape, const struct mpl_plan *plan,
                         const struct mpl_trace_options *options)
 {
     tape->pytorch = plan->pytorch;
+    tape->checkpoint = (struct mpl_checkpoint_options){
+        .is_reentrant = plan->training.use_reentrant,
+        .is_selective = plan->training.activation_checkpointing == MPL_CHECKPOINTING_SELECTIVE,
+        .has_no_early_stop = !plan->training.checkpoint_early_stop,
+    };
     tape->cudnn_attention = plan->device.cudnn_attention != MPL_FALSE;
     if (plan->device.compute_capability > 0)
         tape->compute_capability = plan->device.compute_capability;
@@ -287,7 +346,8 @@ static enum memplan_status run_plan(struct run *run, struct mpl_trace *trace,
     if ((status = arch->build(&run->network, err)) ||
         (status = mpl_adapter_check(&run->network, err)))
         return status;
-    if ((status = mpl_network_freeze(&run->network, err)) || (status = shard(run, err)) ||
+    if ((status = mpl_reference_build(&run->network, err)) ||
+        (status = mpl_network_freeze(&run->network, err)) || (status = shard(run, err)) ||
         (status = mpl_optim_init(&run->optim, &run->network, err)))
         return status;
     loop = run->network.loop;
@@ -296,6 +356,8 @@ static enum memplan_status run_plan(struct run *run, struct mpl_trace *trace,
         loop->materialize(run->tape, &run->network);
     else
         mpl_network_materialize(run->tape, &run->network);
+    if (run->network.reference)
+        mpl_network_materialize(run->tape, run->network.reference);
     mpl_optim_create(run->tape, &run->optim);
     if (loop)
         for (int64_t step = 0; step < run->plan->training.steps && !run->tape->err.status; step++)

@@ -165,12 +165,20 @@ static void deliver(struct mpl_tape *tape, struct mpl_edge *edge, struct mpl_ten
         push_ready(tape, next);
 }
 
+/* A node's function unpacks all it kept before anything else. */
+static void unpack_all(struct mpl_tape *tape, struct mpl_node *node)
+{
+    for (int i = 0; i < node->saved_count; i++)
+        if (node->saved[i].frame || node->saved[i].host)
+            mpl_unpack(tape, &node->saved[i]);
+}
+
 /* What hooks brought back was a local of the node's function: gone before the engine looks at the
  * gradients. What the node kept itself stays until it is released. */
 static void drop_unpacked(struct mpl_tape *tape, struct mpl_node *node)
 {
     for (int i = 0; i < node->saved_count; i++)
-        if (node->saved[i].frame) {
+        if (node->saved[i].frame || node->saved[i].host) {
             mpl_drop(tape, node->saved[i].tensor);
             node->saved[i].tensor = NULL;
         }
@@ -197,8 +205,10 @@ static void run_node(struct mpl_tape *tape, struct mpl_node *node)
     }
     for (struct mpl_pre_hook *hook = node->pre_hooks; hook; hook = hook->next)
         hook->callback(tape, hook->context);
-    if (any)
+    if (any) {
+        unpack_all(tape, node);
         node->backward(tape, node, grads_out, grads_in);
+    }
     drop_unpacked(tape, node);
     for (int i = 0; i < node->edge_count; i++)
         if (grads_in[i] && !grads_in[i]->is_void)
@@ -248,6 +258,32 @@ void mpl_queue_callback(struct mpl_tape *tape, mpl_callback *callback, void *con
     tape->callback_contexts[tape->callback_count++] = context;
 }
 
+/* Runs everything behind root, whose gradient waits in its buffer. */
+static void run_graph(struct mpl_tape *tape, struct mpl_node *root)
+{
+    count_waiting(tape, root);
+    tape->ready.len = 0;
+    push_ready(tape, root);
+    while (tape->ready.len && !tape->is_stopped)
+        run_node(tape, pop_ready(tape));
+}
+
+/* A graph inside a node runs before anything else goes on: the queue puts deeper tasks first. */
+void mpl_backward_inner(struct mpl_tape *tape, struct mpl_tensor *output, struct mpl_tensor *grad)
+{
+    struct mpl_node *root = output->grad_fn;
+    struct mpl_tape outer = {.ready = tape->ready};
+
+    if (tape->is_stopped || !root)
+        return;
+    tape->ready.data = NULL;
+    tape->ready.len = tape->ready.cap = 0;
+    root->grads[output->output_nr] = mpl_hold(grad);
+    run_graph(tape, root);
+    mpl_vec_free(&tape->ready);
+    tape->ready = outer.ready;
+}
+
 void mpl_backward(struct mpl_tape *tape, struct mpl_tensor *loss)
 {
     struct mpl_node *root = loss->grad_fn;
@@ -261,11 +297,7 @@ void mpl_backward(struct mpl_tape *tape, struct mpl_tensor *loss)
     seed = mpl_hold(
         mpl_empty_like(tape, "ones_like.default", (enum mpl_dtype)loss->dtype, loss, NULL));
     root->grads[loss->output_nr] = mpl_hold(seed);
-    count_waiting(tape, root);
-    tape->ready.len = 0;
-    push_ready(tape, root);
-    while (tape->ready.len && !tape->is_stopped)
-        run_node(tape, pop_ready(tape));
+    run_graph(tape, root);
     for (int i = 0; i < tape->callback_count && !tape->is_stopped; i++)
         tape->callbacks[i](tape, tape->callback_contexts[i]);
     tape->callback_count = 0;

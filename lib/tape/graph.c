@@ -137,12 +137,15 @@ static int save(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor 
     struct mpl_saved *slot = &node->saved[node->saved_count];
 
     *slot = (struct mpl_saved){0};
-    if (!tape->frame || !mpl_frame_pack(tape, slot, tensor)) {
+    if (!tape->frame && tape->saves_on_host && !tape->is_in_backward) {
+        slot->host = mpl_host_pack(tape, tensor);
+    } else if (!tape->frame || !mpl_frame_pack(tape, slot, tensor)) {
         slot->tensor = is_output ? mpl_hold(mpl_alias(tape, tensor)) : tensor;
         if (!is_output)
             tensor->refs++;
     }
-    mark_activation(tape, tensor);
+    if (!slot->host)
+        mark_activation(tape, tensor);
     return node->saved_count++;
 }
 
@@ -221,6 +224,8 @@ void mpl_node_unref(struct mpl_tape *tape, struct mpl_node *node)
         mpl_node_release(tape, dead);
         for (int i = 0; i < dead->grad_count; i++)
             mpl_drop(tape, dead->grads[i]);
+        for (int i = 0; dead->owned && i < MPL_MAX_KWARGS; i++)
+            mpl_drop(tape, dead->owned[i]);
         for (int i = 0; i < dead->edge_count; i++) {
             struct mpl_node *next = dead->edges[i].node;
 

@@ -302,10 +302,15 @@ static uint64_t lay_out(struct mpl_tensor *tensor, const int64_t *stride, enum m
 struct mpl_tensor *mpl_empty_strided(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
                                      const struct mpl_shape *shape, const int64_t *stride)
 {
-    struct mpl_tensor *tensor = tensor_new(tape, dtype, shape);
+    const bool is_selective =
+        tape->frame && tape->checkpoint.is_selective && !tape->is_booking_scratch;
+    struct mpl_tensor *tensor = is_selective ? mpl_frame_recall(tape, op) : NULL;
     struct mpl_storage *storage;
     enum mpl_order order;
 
+    if (tensor)
+        return tensor;
+    tensor = tensor_new(tape, dtype, shape);
     if (!tensor)
         return tape->void_tensor;
     storage = pool_take(tape, &tape->free_storages, sizeof(*storage));
@@ -321,6 +326,8 @@ struct mpl_tensor *mpl_empty_strided(struct mpl_tape *tape, const char *op, enum
         pool_give(&tape->free_tensors, tensor);
         return tape->void_tensor;
     }
+    if (is_selective)
+        mpl_frame_keep(tape, op, tensor);
     return tensor;
 }
 

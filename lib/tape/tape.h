@@ -30,6 +30,8 @@
 struct mpl_tape;
 struct mpl_node;
 
+#define MPL_MAX_KWARGS 5 /* locals that a checkpointed call keeps alive */
+
 #define MPL_TAPE_MAX_REQUESTS ((size_t)1 << 22)
 #define MPL_TAPE_LIMIT_TEXT   "the run makes more than 4194304 tensors"
 
@@ -95,6 +97,20 @@ struct mpl_edge {
 
 struct mpl_frame; /* a checkpointed call of a module */
 
+/** How checkpointed calls run: the arguments of torch.utils.checkpoint.checkpoint. */
+struct mpl_checkpoint_options {
+    bool is_reentrant; /* use_reentrant=True: forward without a graph, backward inside backward */
+    bool is_selective; /* results of products and attention are kept (torchtitan's SelectiveAC) */
+    bool has_no_early_stop; /* recomputation goes on to the call's end */
+};
+
+/** What is left on the device of a tensor that went to the host: enough to make it again. */
+struct mpl_host_copy {
+    struct mpl_shape shape;
+    uint8_t dtype;
+    bool requires_grad;
+};
+
 typedef void mpl_callback(struct mpl_tape *tape, void *context);
 
 /** What runs before a node does (Tensor.register_hook on one of its outputs). */
@@ -104,10 +120,11 @@ struct mpl_pre_hook {
     void *context;
 };
 
-/** A tensor kept for backward, or a note that recomputation will bring it. */
+/** A tensor kept for backward, or a note that recomputation or the host will bring it. */
 struct mpl_saved {
     struct mpl_tensor *tensor;
     struct mpl_frame *frame;
+    const struct mpl_host_copy *host;
     uint32_t index; /* in the frame */
 };
 
@@ -118,9 +135,10 @@ struct mpl_node {
     uint32_t refs, waiting, epoch;
     uint8_t edge_count, saved_count, saved_cap, grad_count;
     bool is_accumulator;
-    struct mpl_tensor *leaf; /* of an accumulator, which keeps it */
-    int64_t arg[6];          /* what the rule wants to know */
-    void *context;           /* for hooks; not owned */
+    struct mpl_tensor *leaf;   /* of an accumulator, which keeps it */
+    int64_t arg[6];            /* what the rule wants to know */
+    void *context;             /* for hooks; not owned */
+    struct mpl_tensor **owned; /* what the node holds until it dies: MPL_MAX_KWARGS, or NULL */
     struct mpl_pre_hook *pre_hooks;
     struct mpl_edge *edges;
     struct mpl_saved *saved;
@@ -162,6 +180,9 @@ struct mpl_tape {
     MPL_VEC(struct mpl_saved) autocast_cache; /* tensor: the cast copy; frame unused */
     MPL_VEC(struct mpl_tensor *) autocast_keys;
     struct mpl_frame *frame; /* checkpointed call that runs now, first time or again */
+    struct mpl_checkpoint_options checkpoint;
+    bool is_booking_scratch; /* what a kernel takes for itself is no result */
+    bool saves_on_host;      /* what is kept for backward goes to the host (save_on_cpu) */
     struct mpl_tensor void_storage, *void_tensor;
 
     /* memory of the tape itself */
@@ -266,6 +287,10 @@ void mpl_node_release(struct mpl_tape *tape, struct mpl_node *node);
 /** loss.backward(): runs the graph behind a scalar. */
 void mpl_backward(struct mpl_tape *tape, struct mpl_tensor *loss);
 
+/** The same inside a node's backward, from a given gradient (borrowed; like torch.autograd.backward
+ * with grad_tensors): nodes of this graph only. */
+void mpl_backward_inner(struct mpl_tape *tape, struct mpl_tensor *output, struct mpl_tensor *grad);
+
 /** Runs callback once, when the running backward has emptied its queue
  * (Variable._execution_engine.queue_callback). */
 void mpl_queue_callback(struct mpl_tape *tape, mpl_callback *callback, void *context);
@@ -289,16 +314,33 @@ void mpl_autocast_exit(struct mpl_tape *tape);
 typedef struct mpl_tensor *mpl_forward(struct mpl_tape *tape, void *context,
                                        struct mpl_tensor *input);
 
-#define MPL_MAX_KWARGS 5
-
-/** torch.utils.checkpoint, use_reentrant=False: runs forward, keeps only the input and the tensors
- * that kwargs point at (NULL entries are fine), runs it again when backward asks for the first
- * tensor. context must stay valid until backward is over. */
+/** torch.utils.checkpoint, as tape->checkpoint says: runs forward, keeps only the input and the
+ * tensors that kwargs point at (NULL entries are fine), runs it again when backward asks for the
+ * first tensor. context must stay valid until backward is over. */
 struct mpl_tensor *mpl_checkpoint(struct mpl_tape *tape, mpl_forward *forward, void *context,
                                   struct mpl_tensor *input,
                                   struct mpl_tensor **const kwargs[MPL_MAX_KWARGS]);
 
 /* ---- for the engine and the checkpoints ---------------------------------------------------- */
+
+/** The same with use_reentrant=True. (tape/reentrant.c) */
+struct mpl_tensor *mpl_checkpoint_reentrant(struct mpl_tape *tape, mpl_forward *forward,
+                                            void *context, struct mpl_tensor *input,
+                                            struct mpl_tensor **const kwargs[MPL_MAX_KWARGS]);
+
+/** What save_on_cpu's hooks do with a tensor that is kept: NULL when out of memory. The copy is
+ * the tape's. (tape/offload.c) */
+const struct mpl_host_copy *mpl_host_pack(struct mpl_tape *tape, const struct mpl_tensor *tensor);
+/** A held, contiguous tensor on the device again. */
+struct mpl_tensor *mpl_host_unpack(struct mpl_tape *tape, const struct mpl_host_copy *copy);
+
+/** Inside a selective checkpointed call: a floating result of op that was kept the first time, or
+ * NULL when op has to run. */
+struct mpl_tensor *mpl_frame_recall(struct mpl_tape *tape, const char *op);
+/** Does recalling spare op's kernel? Not for matrix products. */
+bool mpl_frame_spares(const struct mpl_tape *tape, const char *op);
+/** The same, first time: keeps a new result of op if its kind is kept. */
+void mpl_frame_keep(struct mpl_tape *tape, const char *op, const struct mpl_tensor *tensor);
 
 struct mpl_tensor *mpl_unpack(struct mpl_tape *tape, struct mpl_saved *slot);
 /** A slot of a checkpointed call is given up: what was computed again for it goes, or will not be

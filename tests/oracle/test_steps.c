@@ -50,6 +50,7 @@ static struct {
     {.name = "lora-trace.jsonl", .has_copies = true},
     {.name = "adapters-trace.jsonl", .has_copies = true},
     {.name = "optim-trace.jsonl", .has_copies = true},
+    {.name = "training-trace.jsonl", .has_copies = true},
     {.name = "fsdp2-trace.jsonl", .has_copies = true},
     {.name = "llama-card.jsonl", .is_card = true},
     {.name = "family-card.jsonl", .is_card = true},

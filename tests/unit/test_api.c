@@ -465,7 +465,7 @@ static const struct {
     {MEMPLAN_LIST_FAMILIES, "model.model_type", "qwen3"},
     {MEMPLAN_LIST_OPTIMIZERS, "training.optimizer.name", "adafactor"},
     {MEMPLAN_LIST_ATTENTION, "training.attention", "eager"},
-    {MEMPLAN_LIST_LOSSES, "training.loss", "cross_entropy"},
+    {MEMPLAN_LIST_LOSSES, "training.loss.name", "cross_entropy"},
 };
 
 START_TEST(lists_hold_words_that_are_accepted)

@@ -219,8 +219,7 @@ static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context, st
 }
 
 static struct mpl_tensor *repeated_forward(struct mpl_tape *tape, struct mpl_network *network,
-                                           const struct mpl_batch *batch,
-                                           struct mpl_tensor **logits_out)
+                                           struct mpl_batch *batch, struct mpl_tensor **logits_out)
 {
     const struct mpl_shape ids = mpl_shape2(mpl_dim(1), mpl_dim(8));
     struct mpl_tensor *x = mpl_hold(mpl_op_embedding(tape, mpl_network_weight(network, 1),

@@ -107,7 +107,7 @@ static const struct {
      true,
      false,
      "gather:24",
-     48,
+     144,
      "new_zeros:96"},
     {"index",
      index_rows,

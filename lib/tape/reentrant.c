@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Activation checkpointing with re-entrance: a call runs without a graph and keeps its input; its
+ * node runs it again to the end, with a graph of its own, and that graph backward at once.
+ *
+ * source: torch/utils/checkpoint.py (CheckpointFunction), release 2.13.0.
+ */
+#include "tape/tape.h"
+
+/* The node's ctx: it lives as long as the node. */
+struct call {
+    mpl_forward *forward;
+    void *context;
+    enum mpl_dtype autocast;
+    struct mpl_tensor *kwargs[MPL_MAX_KWARGS];
+};
+
+/* saved: the input. The node owns what the call's closure holds. */
+static void reentrant_backward(struct mpl_tape *tape, struct mpl_node *node,
+                               struct mpl_tensor **out, struct mpl_tensor **in)
+{
+    const struct call *call = node->context;
+    struct mpl_tensor *input = mpl_unpack(tape, &node->saved[0]), *leaf, *result;
+
+    if (input->is_void)
+        return;
+    leaf = mpl_hold(mpl_alias(tape, input));
+    leaf->requires_grad = input->requires_grad;
+    tape->is_grad_enabled = true;
+    tape->autocast = call->autocast;
+    result = mpl_hold(call->forward(tape, call->context, leaf));
+    mpl_autocast_exit(tape);
+    tape->autocast = MPL_DTYPE_NONE;
+    tape->is_grad_enabled = false;
+    mpl_backward_inner(tape, result, out[0]);
+    mpl_drop(tape, result);
+    if (leaf->grad)
+        in[0] = mpl_hold(leaf->grad);
+    mpl_drop(tape, leaf);
+}
+
+static struct mpl_tensor *run_without_graph(struct mpl_tape *tape, const struct call *call,
+                                            struct mpl_tensor *input)
+{
+    struct mpl_tensor *result;
+
+    tape->is_grad_enabled = false;
+    result = call->forward(tape, call->context, input);
+    tape->is_grad_enabled = true;
+    return result;
+}
+
+struct mpl_tensor *mpl_checkpoint_reentrant(struct mpl_tape *tape, mpl_forward *forward,
+                                            void *context, struct mpl_tensor *input,
+                                            struct mpl_tensor **const kwargs[MPL_MAX_KWARGS])
+{
+    struct mpl_tensor *argument = mpl_hold(input), *result;
+    struct mpl_node *node =
+        mpl_node_new(tape, "CheckpointFunctionBackward", reentrant_backward, &argument, 1, 1, 1);
+    struct call *call = mpl_arena_zalloc(&tape->arena, sizeof(*call));
+
+    if (!call) {
+        mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
+        return tape->void_tensor;
+    }
+    *call = (struct call){.forward = forward, .context = context, .autocast = tape->autocast};
+    if (node) {
+        node->context = call;
+        node->owned = call->kwargs;
+        for (int i = 0; i < MPL_MAX_KWARGS; i++)
+            if (kwargs[i] && *kwargs[i])
+                call->kwargs[i] = mpl_hold(*kwargs[i]);
+    }
+    mpl_save(tape, node, argument);
+    result = run_without_graph(tape, call, argument);
+    mpl_set_history(tape, result, node, 0);
+    mpl_drop(tape, argument);
+    return result;
+}
