@@ -9,6 +9,7 @@
 #include "ingest/value.h"
 #include "spec/check.h"
 #include "spec/config_class.h"
+#include "spec/words.h"
 
 /* One binding under way. */
 struct binding {
@@ -197,15 +198,26 @@ static enum memplan_status bind_field(struct binding *b, const struct mpl_field 
     return mpl_value_store(&value, b->plan, err);
 }
 
-/* Fields of a sharding strategy in a plan that has none. */
-static void note_ignored(const struct binding *b)
+/* Fields of a strategy that is not the plan's: noted when it has none, else refused. */
+static enum memplan_status check_strategy(const struct binding *b, struct memplan_error *err)
 {
-    if (b->plan->parallelism.strategy != MPL_STRATEGY_NONE)
-        return;
-    for (size_t i = 0; i < mpl_field_count(); i++)
-        if (b->is_given[i] && (mpl_field_at(i)->flags & MPL_FIELD_ONLY_FSDP))
-            mpl_note_add(b->notes, MPL_NOTE_IGNORED, mpl_field_at(i)->path,
-                         "%s has no effect with parallelism.strategy none", mpl_field_at(i)->path);
+    const enum mpl_strategy strategy = b->plan->parallelism.strategy;
+    char pointer[128];
+
+    for (size_t i = 0; i < mpl_field_count(); i++) {
+        const struct mpl_field *field = mpl_field_at(i);
+
+        if (!b->is_given[i] || mpl_field_applies(field, strategy))
+            continue;
+        if (strategy != MPL_STRATEGY_NONE)
+            return mpl_fail(err, MEMPLAN_ERR_VALUE,
+                            mpl_json_pointer(field->path, pointer, sizeof(pointer)),
+                            "%s: found with parallelism.strategy %s, which has no such setting",
+                            field->path, mpl_word_of(mpl_strategy_words, (int)strategy));
+        mpl_note_add(b->notes, MPL_NOTE_IGNORED, field->path,
+                     "%s has no effect with parallelism.strategy none", field->path);
+    }
+    return MEMPLAN_OK;
 }
 
 static enum memplan_status bind(struct binding *b, struct memplan_error *err)
@@ -216,6 +228,7 @@ static enum memplan_status bind(struct binding *b, struct memplan_error *err)
     if (b->notes)
         b->notes->count = 0;
     b->plan->device.context_bytes = b->plan->device.nccl_bytes = -1;
+    b->plan->parallelism.rank = -1;
     b->plan->training.optimizer.weight_decay = -1;
     b->plan->model.pad_token_id = -1;
     for (size_t i = 0; i < mpl_field_count() && !status; i++) {
@@ -232,9 +245,10 @@ static enum memplan_status bind(struct binding *b, struct memplan_error *err)
     }
     if (!status)
         status = mpl_spec_read_observations(b->spec, b->plan, err);
+    if (!status)
+        status = check_strategy(b, err);
     if (status)
         return status;
-    note_ignored(b);
     if (b->config && b->config->note)
         mpl_note_add(b->notes, MPL_NOTE_DEFAULT, "model.model_type", "%s", b->config->note);
     mpl_plan_derive(b->plan);

@@ -12,7 +12,7 @@
 /* The optimizer of one parameter, which the hook finds by its leaf's context. */
 static void step_one(struct mpl_tape *tape, struct mpl_tensor *leaf)
 {
-    struct mpl_optim *one = leaf->grad_context;
+    struct mpl_optim *one = leaf->grad_hook_context;
 
     one->row->step(tape, one);
     mpl_optim_unbind(tape, &leaf->grad);
@@ -34,6 +34,6 @@ void mpl_in_backward_create(struct mpl_tape *tape, struct mpl_optim *optim)
         each[i].states += i;
         each[i].count = 1;
         leaf->grad_hook = step_one;
-        leaf->grad_context = &each[i];
+        leaf->grad_hook_context = &each[i];
     }
 }

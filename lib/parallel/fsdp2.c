@@ -200,7 +200,8 @@ static void pre_backward(struct mpl_tape *tape, void *context)
 /* ---- set-up -----------------------------------------------------------------------------------
  */
 
-static const struct mpl_hooks fsdp2_hooks = {cast_input, pre_forward, post_forward};
+static const struct mpl_hooks fsdp2_hooks = {
+    .cast_input = cast_input, .pre_forward = pre_forward, .post_forward = post_forward};
 
 static struct mpl_fsdp2_policy root_policy(const struct mpl_plan *plan,
                                            struct mpl_fsdp2_policy group)
@@ -333,6 +334,46 @@ static enum memplan_status make_group(struct mpl_fsdp2 *fsdp, struct mpl_fsdp2_g
     return fill_group(group, module, err);
 }
 
+/* set_requires_gradient_sync(is_wanted) on the root. */
+static void set_sync(struct mpl_network *network, bool is_wanted)
+{
+    network->sharding->is_syncing = is_wanted;
+}
+
+static const struct mpl_wrapper fsdp2_wrapper = {.set_sync = set_sync};
+
+/* CPUOffloadPolicy: shards are made on the host, and so are gradients and the optimizer's states;
+ * a leaf without memory stands for each. */
+static void materialize_on_host(struct mpl_tape *tape, struct mpl_network *network)
+{
+    const struct mpl_shape none = mpl_shape1(mpl_dim(0));
+
+    for (uint32_t i = 0; i < network->parameter_count; i++)
+        if (network->parameters[i].is_buffer)
+            mpl_network_materialize_one(tape, network, i);
+        else
+            network->parameters[i].shard = mpl_hold(
+                mpl_empty(tape, "empty_like.default", network->parameters[i].dtype, &none));
+}
+
+static uint64_t no_bytes(const struct mpl_network *network)
+{
+    (void)network;
+    return 0;
+}
+
+static void host_step(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim)
+{
+    (void)tape;
+    (void)network;
+    (void)optim;
+}
+
+static const struct mpl_wrapper offloading_wrapper = {.materialize = materialize_on_host,
+                                                      .set_sync = set_sync,
+                                                      .step = host_step,
+                                                      .parameter_bytes = no_bytes};
+
 enum memplan_status mpl_fsdp2_wrap(struct mpl_network *network,
                                    const struct mpl_fsdp2_options *options,
                                    struct memplan_error *err)
@@ -351,6 +392,7 @@ enum memplan_status mpl_fsdp2_wrap(struct mpl_network *network,
     fsdp->shards = options->world_size / options->replicate;
     fsdp->is_replicated = options->replicate > 1;
     fsdp->is_syncing = true;
+    fsdp->offloads = network->plan->parallelism.cpu_offload;
     fsdp->count = 1; /* groups[0] is the root's, made last: it takes what is left */
     for (uint32_t i = 1; i < network->module_count && !status; i++)
         if (is_group(&network->modules[i], options->wrap))
@@ -358,12 +400,9 @@ enum memplan_status mpl_fsdp2_wrap(struct mpl_network *network,
                 make_group(fsdp, &fsdp->groups[fsdp->count++], &network->modules[i], options, err);
     if (!status)
         status = make_group(fsdp, fsdp->groups, network->modules, options, err);
-    if (!status)
+    if (!status) {
         network->sharding = fsdp;
+        network->wrapper = fsdp->offloads ? &offloading_wrapper : &fsdp2_wrapper;
+    }
     return status;
-}
-
-void mpl_fsdp2_set_sync(struct mpl_network *network, bool is_wanted)
-{
-    network->sharding->is_syncing = is_wanted;
 }

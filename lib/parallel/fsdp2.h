@@ -45,7 +45,4 @@ enum memplan_status mpl_fsdp2_wrap(struct mpl_network *network,
                                    const struct mpl_fsdp2_options *options,
                                    struct memplan_error *err);
 
-/** set_requires_gradient_sync(is_wanted) on the root. */
-void mpl_fsdp2_set_sync(struct mpl_network *network, bool is_wanted);
-
 #endif

@@ -66,10 +66,32 @@ static int64_t cast_numel(const struct mpl_fsdp2_group *group)
     return numel;
 }
 
+/* Shards on the host are copied to the device one by one, and there cast one by one; held, in
+ * list. */
+static void bring_shards(struct mpl_tape *tape, const struct mpl_fsdp2_group *group,
+                         struct mpl_tensor **list)
+{
+    for (uint32_t i = 0; i < group->count && list; i++) {
+        const struct mpl_fsdp2_parameter *p = &group->parameters[i];
+        struct mpl_tensor *copy =
+            mpl_fsdp2_take(tape, MPL_STREAM_ALL_GATHER_COPY_IN, MPL_CATEGORY_COMMUNICATION,
+                           "_to_copy.default", p->parameter->dtype, p->shard_numel);
+
+        list[i] = copy;
+        if (p->dtype == p->parameter->dtype)
+            continue;
+        list[i] = mpl_fsdp2_take(tape, MPL_STREAM_ALL_GATHER_COPY_IN, MPL_CATEGORY_COMMUNICATION,
+                                 "_to_copy.default", p->dtype, p->shard_numel);
+        mpl_drop(tape, copy);
+    }
+    if (!list)
+        mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
+}
+
 void mpl_fsdp2_unshard(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
 {
     const int64_t cast = cast_numel(group);
-    struct mpl_tensor *copies = NULL;
+    struct mpl_tensor *copies = NULL, **list = NULL;
     enum mpl_dtype dtype;
     int64_t numel;
 
@@ -78,7 +100,10 @@ void mpl_fsdp2_unshard(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
     group->is_pending = true;
     if (group->fsdp->shards == 1)
         return;
-    if (cast)
+    if (group->fsdp->offloads) {
+        list = mpl_arena_zalloc(&tape->arena, (group->count + 1) * sizeof(*list));
+        bring_shards(tape, group, list);
+    } else if (cast)
         copies = mpl_fsdp2_take(tape, MPL_STREAM_ALL_GATHER_COPY_IN, MPL_CATEGORY_COMMUNICATION,
                                 "empty.memory_format", group->policy.param_dtype, cast);
     numel = gather_input(group, &dtype);
@@ -86,6 +111,8 @@ void mpl_fsdp2_unshard(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
         mpl_fsdp2_take(tape, MPL_STREAM_ALL_GATHER_COPY_IN, MPL_CATEGORY_COMMUNICATION,
                        "empty.memory_format", dtype, multiply(numel, group->fsdp->shards));
     mpl_drop(tape, copies);
+    for (uint32_t i = group->count; i-- && list;)
+        mpl_drop(tape, list[i]);
 }
 
 /* The buffer of one unsharded parameter: made once, then freed and filled again. */

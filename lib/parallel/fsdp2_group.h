@@ -52,6 +52,7 @@ struct mpl_fsdp2 {
     uint32_t count;
     int64_t shards;
     bool is_replicated;
+    bool offloads;                   /* CPUOffloadPolicy */
     bool is_syncing;                 /* reduce gradients in this backward */
     bool is_final_queued;            /* the root's callback waits for the end of backward */
     struct mpl_tensor *last_gather;  /* flat buffer of the group gathered last, in forward */

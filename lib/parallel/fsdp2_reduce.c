@@ -114,7 +114,7 @@ static void hand_out(struct mpl_tape *tape, struct mpl_fsdp2_group *group,
         if (!p->gradient)
             continue;
         p->gradient = NULL;
-        if (tape->is_stopped || output->is_void || shard->grad)
+        if (tape->is_stopped || output->is_void || shard->grad || group->fsdp->offloads)
             continue;
         shard->grad = mpl_hold(mpl_alias_shaped(tape, output, &shard->shape));
         if (shard->grad->is_void)

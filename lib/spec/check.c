@@ -72,6 +72,36 @@ static enum memplan_status check_parallelism(const struct mpl_plan *plan, struct
                         "parallelism.world_size: found %lld with strategy none, expected 1 or "
                         "another strategy",
                         (long long)p->world_size);
+    if (p->rank >= p->world_size)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/rank",
+                        "parallelism.rank: found %lld of %lld ranks, expected less",
+                        (long long)p->rank, (long long)p->world_size);
+    if (p->parameters_as_bucket_view && !p->zero1)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/parameters_as_bucket_view",
+                        "parallelism.parameters_as_bucket_view: needs zero1");
+    if (p->strategy == MPL_STRATEGY_FSDP1 &&
+        (p->sharding_strategy == MPL_HYBRID_SHARD ||
+         p->sharding_strategy == MPL_HYBRID_SHARD_ZERO2) != (p->replicate > 1))
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/replicate",
+                        "parallelism.replicate: found %lld, expected more than 1 with HYBRID_SHARD "
+                        "and 1 with other sharding strategies",
+                        (long long)p->replicate);
+    if ((p->strategy == MPL_STRATEGY_ZERO1 || p->strategy == MPL_STRATEGY_ZERO2) &&
+        plan->training.autocast != MPL_DTYPE_NONE)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/autocast",
+                        "training.autocast: DeepSpeed over autocast is not modelled; weights in "
+                        "bfloat16 or float16 are");
+    if (p->cpu_offload && p->world_size == p->replicate)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/cpu_offload",
+                        "parallelism.cpu_offload: with one shard not modelled");
+    if (p->strategy == MPL_STRATEGY_FSDP1 && !p->limit_all_gathers)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/limit_all_gathers",
+                        "parallelism.limit_all_gathers: found false, modelled: true");
+    if (p->strategy == MPL_STRATEGY_FSDP1 && p->param_dtype == MPL_DTYPE_NONE &&
+        (p->reduce_dtype != MPL_DTYPE_NONE || p->buffer_dtype != MPL_DTYPE_NONE))
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/param_dtype",
+                        "parallelism.param_dtype: needed where reduce_dtype or buffer_dtype is "
+                        "given with fsdp1");
     if (p->world_size % p->replicate)
         return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/replicate",
                         "parallelism.replicate: found %lld, expected a divisor of the %lld ranks",
@@ -307,6 +337,9 @@ static enum memplan_status check_eagle3(const struct mpl_plan *plan, struct memp
     const struct mpl_parallelism *p = &plan->parallelism;
     const char *version = plan->framework_version;
     const struct gap gaps[] = {
+        {p->strategy != MPL_STRATEGY_NONE && p->strategy != MPL_STRATEGY_FSDP2,
+         "/parallelism/strategy",
+         "parallelism.strategy: the drafter is modelled on one card and with fsdp2"},
         {strcmp(plan->framework_name, "speculators") != 0, "/framework/name",
          "framework.name: eagle3 is modelled as speculators trains it"},
         {strcmp(version, "0.3.0") != 0 && strcmp(version, "0.4.0.1") != 0 &&
@@ -329,6 +362,8 @@ static enum memplan_status check_eagle3(const struct mpl_plan *plan, struct memp
          "model.tie_word_embeddings: the drafter's head is its own"},
         {p->replicate != 1, "/parallelism/replicate",
          "parallelism.replicate: not modelled for eagle3"},
+        {p->cpu_offload, "/parallelism/cpu_offload",
+         "parallelism.cpu_offload: not modelled for eagle3"},
         {p->wrap != MPL_WRAP_LAYER, "/parallelism/wrap",
          "parallelism.wrap: the trainer wraps each layer; modelled: layer"},
         {p->reshard_after_forward != MPL_UNSET || p->root_reshard_after_forward != MPL_UNSET,

@@ -21,6 +21,20 @@ const char *mpl_field_fallback(const struct mpl_field *field, enum mpl_family fa
     return field->fallback;
 }
 
+bool mpl_field_applies(const struct mpl_field *field, enum mpl_strategy strategy)
+{
+    static const uint32_t flags[] = {
+        [MPL_STRATEGY_NONE] = 0,
+        [MPL_STRATEGY_FSDP2] = MPL_FIELD_OF_FSDP2,
+        [MPL_STRATEGY_DDP] = MPL_FIELD_OF_DDP,
+        [MPL_STRATEGY_FSDP1] = MPL_FIELD_OF_FSDP1,
+        [MPL_STRATEGY_ZERO1] = MPL_FIELD_OF_ZERO,
+        [MPL_STRATEGY_ZERO2] = MPL_FIELD_OF_ZERO,
+    };
+
+    return !(field->flags & MPL_FIELD_OF_STRATEGIES) || (field->flags & flags[strategy]);
+}
+
 const char *mpl_field_type_name(const struct mpl_field *field)
 {
     static const char *const names[] = {
@@ -32,8 +46,7 @@ const char *mpl_field_type_name(const struct mpl_field *field)
         [MPL_FIELD_REFUSED] = "any",      [MPL_FIELD_LIST] = "list",
         [MPL_FIELD_PATTERNS] = "list",    [MPL_FIELD_MODEL_TYPE] = "string",
         [MPL_FIELD_LAYER_WORDS] = "list", [MPL_FIELD_LAYER_SET] = "list",
-        [MPL_FIELD_LAYER_FLAGS] = "list",
-        [MPL_FIELD_NAMES] = "list",
+        [MPL_FIELD_LAYER_FLAGS] = "list", [MPL_FIELD_NAMES] = "list",
     };
 
     return names[field->type];

@@ -34,12 +34,19 @@ enum mpl_family { MPL_FAMILY_CAUSAL = 0, MPL_FAMILY_EAGLE3, MPL_FAMILY_COUNT };
 
 enum {
     MPL_FIELD_ONLY_EAGLE3 = 1 << 0, /* no meaning for other families */
-    MPL_FIELD_ONLY_FSDP = 1 << 1,   /* no meaning without a sharding strategy */
     MPL_FIELD_TOLD = 1 << 2,        /* a person wants to know when its default is taken */
     MPL_FIELD_TEXT_NUMBER = 1 << 3, /* a number may be written as text: "9.0" */
     MPL_FIELD_BOOL_NUMBER = 1 << 4, /* true is 1, false is 0 */
     MPL_FIELD_READING = 1 << 5,     /* a member of one observation */
     MPL_FIELD_SAME_AS = 1 << 6,     /* another name: moved to same_as when a plan is read */
+    /* parallelism.strategy: with any other a field has no meaning; none of them: always a meaning
+     */
+    MPL_FIELD_OF_FSDP2 = 1 << 8,
+    MPL_FIELD_OF_DDP = 1 << 9,
+    MPL_FIELD_OF_FSDP1 = 1 << 10,
+    MPL_FIELD_OF_ZERO = 1 << 11,
+    MPL_FIELD_OF_STRATEGIES =
+        MPL_FIELD_OF_FSDP2 | MPL_FIELD_OF_DDP | MPL_FIELD_OF_FSDP1 | MPL_FIELD_OF_ZERO,
 };
 
 /** One word that a field accepts, or knows. */
@@ -93,6 +100,12 @@ const char *mpl_field_type_name(const struct mpl_field *field);
 
 /** The word in a list, or NULL. */
 const struct mpl_word *mpl_word_find(const struct mpl_word *words, const char *word);
+
+/** True when a field says something of a run with that strategy. */
+bool mpl_field_applies(const struct mpl_field *field, enum mpl_strategy strategy);
+
+/** The word of a value; NULL: none has it. */
+const char *mpl_word_of(const struct mpl_word *words, int value);
 
 /** Accepted words, separated by ", ", into text of size bytes; "..." where they are too many. */
 void mpl_word_list(const struct mpl_word *words, char *text, size_t size);

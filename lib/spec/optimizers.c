@@ -253,7 +253,8 @@ enum memplan_status mpl_optimizer_check(const struct mpl_plan *plan, struct memp
     if (o->name == MPL_SGD && o->nesterov == MPL_TRUE && !(o->momentum > 0))
         return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/optimizer/nesterov",
                         "training.optimizer.nesterov: needs a momentum above 0");
-    if (plan->parallelism.strategy != MPL_STRATEGY_NONE && !mpl_optimizer_is_local(o->name))
+    if (plan->parallelism.strategy != MPL_STRATEGY_NONE &&
+        plan->parallelism.strategy != MPL_STRATEGY_DDP && !mpl_optimizer_is_local(o->name))
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/name",
                         "training.optimizer.name: %s over sharded weights is not modelled",
                         mpl_optimizer_word(o->name));

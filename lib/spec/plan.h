@@ -53,7 +53,23 @@ enum mpl_optimizer_name {
     MPL_SHAMPOO,
     MPL_OPTIMIZER_COUNT,
 };
-enum mpl_strategy { MPL_STRATEGY_NONE = 0, MPL_STRATEGY_FSDP2 };
+enum mpl_strategy {
+    MPL_STRATEGY_NONE = 0,
+    MPL_STRATEGY_FSDP2,
+    MPL_STRATEGY_DDP,
+    MPL_STRATEGY_FSDP1,
+    MPL_STRATEGY_ZERO1,
+    MPL_STRATEGY_ZERO2
+};
+enum mpl_sharding {
+    MPL_FULL_SHARD = 0,
+    MPL_SHARD_GRAD_OP,
+    MPL_HYBRID_SHARD,
+    MPL_HYBRID_SHARD_ZERO2,
+    MPL_NO_SHARD,
+};
+enum mpl_offload { MPL_OFFLOAD_NONE = 0, MPL_OFFLOAD_CPU };
+enum mpl_prefetch { MPL_PREFETCH_PRE = 0, MPL_PREFETCH_POST, MPL_PREFETCH_NONE };
 enum mpl_wrap { MPL_WRAP_LAYER = 0, MPL_WRAP_LAYER_EMBEDDINGS, MPL_WRAP_ROOT };
 enum mpl_compile { MPL_COMPILE_INDUCTOR = 0, MPL_COMPILE_ATTENTION, MPL_COMPILE_NONE };
 enum mpl_python_gc { MPL_GC_AUTO = 0, MPL_GC_OFF, MPL_GC_EACH_STEP };
@@ -253,11 +269,26 @@ struct mpl_training {
 struct mpl_parallelism {
     enum mpl_strategy strategy;
     int64_t world_size, replicate;
+    int64_t rank;                             /* -1: the one that holds most */
     enum mpl_dtype param_dtype, reduce_dtype; /* MPL_DTYPE_NONE: no policy for that part */
     enum mpl_dtype root_dtype;                /* eagle3 */
     enum mpl_wrap wrap;
     enum mpl_tristate reshard_after_forward, root_reshard_after_forward;
-    bool no_sync;
+    bool no_sync, cpu_offload;
+    /* ddp */
+    bool gradient_as_bucket_view, static_graph, find_unused_parameters, broadcast_buffers;
+    double bucket_cap_mb; /* MiB; 0: PyTorch's default */
+    bool zero1;           /* torch.distributed.optim.ZeroRedundancyOptimizer */
+    bool parameters_as_bucket_view;
+    /* fsdp1 */
+    enum mpl_sharding sharding_strategy;
+    enum mpl_prefetch backward_prefetch;
+    enum mpl_dtype buffer_dtype; /* MPL_DTYPE_NONE: param_dtype */
+    /* zero1, zero2: of DeepSpeed */
+    int64_t reduce_bucket_size, allgather_bucket_size; /* elements */
+    bool overlap_comm;
+    enum mpl_offload offload_optimizer;
+    bool use_orig_params, sync_module_states, limit_all_gathers;
 };
 
 struct mpl_device {

@@ -212,16 +212,31 @@ const struct mpl_word mpl_packing_words[] = {YES("fixed", 0), NOT("lengths"), NO
 
 const struct mpl_word mpl_strategy_words[] = {YES("none", MPL_STRATEGY_NONE),
                                               YES("fsdp2", MPL_STRATEGY_FSDP2),
-                                              NOT("fsdp1"),
-                                              NOT("ddp"),
-                                              NOT("zero1"),
-                                              NOT("zero2"),
+                                              YES("ddp", MPL_STRATEGY_DDP),
+                                              YES("fsdp1", MPL_STRATEGY_FSDP1),
+                                              YES("zero1", MPL_STRATEGY_ZERO1),
+                                              YES("zero2", MPL_STRATEGY_ZERO2),
                                               NOT("zero3"),
                                               NOT("deepspeed"),
                                               NOT("tp"),
                                               NOT("megatron"),
                                               HINT("fsdp", "fsdp2"),
                                               END};
+
+const struct mpl_word mpl_sharding_words[] = {
+    YES("FULL_SHARD", MPL_FULL_SHARD),      YES("SHARD_GRAD_OP", MPL_SHARD_GRAD_OP),
+    YES("HYBRID_SHARD", MPL_HYBRID_SHARD),  YES("_HYBRID_SHARD_ZERO2", MPL_HYBRID_SHARD_ZERO2),
+    YES("NO_SHARD", MPL_NO_SHARD),          HINT("full_shard", "FULL_SHARD"),
+    HINT("shard_grad_op", "SHARD_GRAD_OP"), HINT("hybrid_shard", "HYBRID_SHARD"),
+    HINT("no_shard", "NO_SHARD"),           END};
+
+const struct mpl_word mpl_prefetch_words[] = {
+    YES("backward_pre", MPL_PREFETCH_PRE),  YES("backward_post", MPL_PREFETCH_POST),
+    YES("none", MPL_PREFETCH_NONE),         HINT("BACKWARD_PRE", "backward_pre"),
+    HINT("BACKWARD_POST", "backward_post"), END};
+
+const struct mpl_word mpl_offload_words[] = {YES("none", MPL_OFFLOAD_NONE),
+                                             YES("cpu", MPL_OFFLOAD_CPU), NOT("nvme"), END};
 
 const struct mpl_word mpl_wrap_words[] = {YES("layer", MPL_WRAP_LAYER),
                                           YES("layer+embeddings", MPL_WRAP_LAYER_EMBEDDINGS),
@@ -249,6 +264,14 @@ const struct mpl_word *mpl_word_find(const struct mpl_word *words, const char *w
     for (; words->word; words++)
         if (strcmp(words->word, word) == 0)
             return words;
+    return NULL;
+}
+
+const char *mpl_word_of(const struct mpl_word *words, int value)
+{
+    for (; words->word; words++)
+        if (!words->unsupported && !words->hint && words->value == value)
+            return words->word;
     return NULL;
 }
 

@@ -30,6 +30,9 @@ extern const struct mpl_word mpl_gc_words[];
 extern const struct mpl_word mpl_packing_words[];
 extern const struct mpl_word mpl_strategy_words[];
 extern const struct mpl_word mpl_wrap_words[];
+extern const struct mpl_word mpl_sharding_words[];
+extern const struct mpl_word mpl_prefetch_words[];
+extern const struct mpl_word mpl_offload_words[];
 extern const struct mpl_word mpl_framework_words[];
 
 /* Of observations. */

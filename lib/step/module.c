@@ -28,6 +28,21 @@ static void restore_kwargs(struct mpl_tape *tape, struct mpl_module *module,
     }
 }
 
+static struct mpl_tensor *bare_call(struct mpl_tape *tape, void *context, struct mpl_tensor *input)
+{
+    struct mpl_module *module = context;
+
+    return module->forward(tape, module->context, input);
+}
+
+static struct mpl_tensor *checkpointed_call(struct mpl_tape *tape, struct mpl_module *module,
+                                            mpl_forward *call, struct mpl_tensor *input)
+{
+    return module->is_checkpointed && tape->is_grad_enabled
+               ? mpl_checkpoint(tape, call, module, input, module->kwargs)
+               : call(tape, module, input);
+}
+
 static struct mpl_tensor *hooked_call(struct mpl_tape *tape, void *context,
                                       struct mpl_tensor *input)
 {
@@ -40,7 +55,9 @@ static struct mpl_tensor *hooked_call(struct mpl_tape *tape, void *context,
         cast_kwargs(tape, module, saved);
         argument = hooks->pre_forward(tape, module->wrapper, argument);
     }
-    output = module->forward(tape, module->context, argument);
+    output = hooks && hooks->is_outside_checkpoint
+                 ? checkpointed_call(tape, module, bare_call, argument)
+                 : module->forward(tape, module->context, argument);
     if (hooks) {
         hooks->post_forward(tape, module->wrapper, &output, 1);
         restore_kwargs(tape, module, saved);
@@ -60,9 +77,9 @@ struct mpl_tensor *mpl_module_call(struct mpl_tape *tape, struct mpl_module *mod
 {
     struct mpl_tensor *argument = mpl_hold(input), *output;
 
-    output = module->is_checkpointed && tape->is_grad_enabled
-                 ? mpl_checkpoint(tape, hooked_call, module, argument, module->kwargs)
-                 : hooked_call(tape, module, argument);
+    output = module->hooks && module->hooks->is_outside_checkpoint
+                 ? hooked_call(tape, module, argument)
+                 : checkpointed_call(tape, module, hooked_call, argument);
     mpl_drop(tape, argument);
     return output;
 }

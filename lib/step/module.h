@@ -60,6 +60,11 @@ struct mpl_hooks {
     /** Looks at the outputs (borrowed; NULL entries are fine). */
     void (*post_forward)(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *const *outputs,
                          int count);
+    /** Root only, then: may put others in the place of the outputs (held). NULL: it does not. */
+    void (*replace_outputs)(struct mpl_tape *tape, void *wrapper, struct mpl_tensor **outputs,
+                            int count);
+    /** The wrapper is a module around the checkpointed one: its hooks do not run again. */
+    bool is_outside_checkpoint;
 };
 
 struct mpl_module {

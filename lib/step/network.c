@@ -318,6 +318,12 @@ struct mpl_tensor *mpl_network_call(struct mpl_tape *tape, struct mpl_network *n
         struct mpl_tensor *outputs[2] = {loss, *logits_out};
 
         root->hooks->post_forward(tape, root->wrapper, outputs, 2);
+        if (root->hooks->replace_outputs) {
+            outputs[0] = mpl_hold(loss);
+            root->hooks->replace_outputs(tape, root->wrapper, outputs, 2);
+            loss = mpl_return(outputs[0]);
+            *logits_out = outputs[1];
+        }
     }
     return loss;
 }

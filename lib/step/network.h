@@ -14,6 +14,7 @@ struct mpl_batch {
 
 struct mpl_network;
 struct mpl_fsdp2;
+struct mpl_optim;
 
 /** forward(batch): a floating loss. outputs_out takes held tensors that live as long as the output
  * object (the logits), for the loop to drop; NULL entries are fine. */
@@ -39,6 +40,27 @@ struct mpl_outputs {
     uint32_t count;
 };
 
+/** What a data-parallel wrapper does outside the modules' hooks; NULL: nothing. */
+struct mpl_wrapper {
+    /** In place of mpl_network_materialize(). */
+    void (*materialize)(struct mpl_tape *tape, struct mpl_network *network);
+    /** The wrapper's constructor: once the parameters have memory. */
+    void (*construct)(struct mpl_tape *tape, struct mpl_network *network);
+    /** Whether the next forward and backward synchronise gradients (no_sync). */
+    void (*set_sync)(struct mpl_network *network, bool is_wanted);
+    /** Whether the next forward and backward are the last ones before a step. */
+    void (*set_boundary)(struct mpl_network *network, bool is_last);
+    /** The loss that backward starts from; held. */
+    struct mpl_tensor *(*scale_loss)(struct mpl_tape *tape, struct mpl_tensor *loss);
+    /** In place of clipping, optimizer.step() and zero_grad(). */
+    void (*step)(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim);
+    /** Once for each step, before it: false when the step before left behind what no storage shows
+     * (buckets that wait to be rebuilt): then the next one may be another one. */
+    bool (*has_settled)(struct mpl_network *network);
+    /** Bytes of this rank's parameters, each storage rounded up to 512. */
+    uint64_t (*parameter_bytes)(const struct mpl_network *network);
+};
+
 struct mpl_network {
     const struct mpl_plan *plan;
     struct mpl_arena *arena;
@@ -55,8 +77,10 @@ struct mpl_network {
     struct mpl_outputs kept;     /* of an output object that outlives its step */
     const struct mpl_loop *loop; /* NULL: the causal language model's (step/train.c) */
     void *family;
-    struct mpl_network *reference; /* a frozen model beside it: a teacher; NULL: none */
-    struct mpl_fsdp2 *sharding;    /* parallel/fsdp2.h; NULL: none */
+    struct mpl_network *reference;     /* a frozen model beside it: a teacher; NULL: none */
+    struct mpl_fsdp2 *sharding;        /* parallel/fsdp2.h; NULL: none */
+    const struct mpl_wrapper *wrapper; /* NULL: none */
+    void *wrapped;                     /* for the wrapper */
 };
 
 /** Adds a parameter and returns its index; UINT32_MAX when out of memory or past the room. */

@@ -9,7 +9,8 @@
 #include "op/op.h"
 #include "op/scratch.h"
 #include "optim/optim.h"
-#include "parallel/fsdp2.h"
+#include "parallel/strategy.h"
+#include "parallel/zero_redundancy.h"
 #include "step/frozen.h"
 #include "step/reference.h"
 #include "step/repeat.h"
@@ -20,7 +21,8 @@ struct run {
     const struct mpl_plan *plan;
     struct mpl_tape *tape;
     struct mpl_network network;
-    struct mpl_optim optim;
+    struct mpl_optim optim; /* over all trained parameters */
+    struct mpl_optim local; /* what this rank's step updates */
     struct mpl_scaler scaler;
     struct mpl_batch batch;
     struct mpl_tensor *last_loss;
@@ -171,12 +173,12 @@ static void update(struct run *run)
 {
     const struct mpl_training *t = &run->plan->training;
 
-    mpl_optim_begin(run->tape, &run->optim);
+    mpl_optim_begin(run->tape, &run->local);
     if (t->loss_scaling)
         mpl_scaler_unscale(run->tape, &run->scaler);
     if (t->gradient_clipping > 0)
         mpl_clip_grad_norm(run->tape, &run->optim);
-    mpl_optim_step(run->tape, &run->optim);
+    mpl_optim_step(run->tape, &run->local);
     mpl_scaler_update(run->tape, &run->scaler);
     mpl_optim_zero_grad(run->tape, &run->optim, t->zero_grad_set_to_none);
 }
@@ -189,20 +191,29 @@ static void train_step(struct run *run, uint32_t step)
     for (uint32_t micro = 0; micro < (uint32_t)t->gradient_accumulation_steps && !tape->err.status;
          micro++) {
         const bool is_last = micro + 1 == (uint32_t)t->gradient_accumulation_steps;
-        struct mpl_tensor *loss;
+        const struct mpl_wrapper *wrapper = run->network.wrapper;
+        struct mpl_tensor *loss, *scaled;
 
         mpl_tape_mark(tape, step, micro, MPL_PHASE_DATA);
         make_batch(run);
-        if (run->network.sharding)
-            mpl_fsdp2_set_sync(&run->network, is_last || !run->plan->parallelism.no_sync);
+        if (run->network.wrapper && run->network.wrapper->set_sync)
+            run->network.wrapper->set_sync(&run->network,
+                                           is_last || !run->plan->parallelism.no_sync);
+        if (run->network.wrapper && run->network.wrapper->set_boundary)
+            run->network.wrapper->set_boundary(&run->network, is_last);
         mpl_tape_mark(tape, step, micro, MPL_PHASE_FORWARD);
         loss = forward(run);
         mpl_tape_mark(tape, step, micro, MPL_PHASE_BACKWARD);
-        backward(run, loss);
+        scaled = wrapper && wrapper->scale_loss ? wrapper->scale_loss(tape, loss) : mpl_hold(loss);
+        backward(run, scaled);
+        mpl_drop(tape, scaled);
         drop_loss(run, loss);
     }
     mpl_tape_mark(tape, step, (uint32_t)t->gradient_accumulation_steps - 1, MPL_PHASE_OPTIMIZER);
-    update(run);
+    if (run->network.wrapper && run->network.wrapper->step)
+        run->network.wrapper->step(tape, &run->network, &run->local);
+    else
+        update(run);
 }
 
 /* The loop above depends on nothing but what lives: a family's own loop may collect garbage. */
@@ -226,8 +237,11 @@ static void train(struct run *run, bool may_copy)
 
     for (int64_t step = 0; step < run->plan->training.steps && !run->tape->err.status; step++) {
         const struct mpl_step_start here = mpl_step_start_here(run->tape->timeline);
+        const struct mpl_wrapper *wrapper = run->network.wrapper;
+        const bool has_settled =
+            !wrapper || !wrapper->has_settled || wrapper->has_settled(&run->network);
         const enum mpl_repeat copy =
-            may_copy && step >= 2 ? repeat_step(run, &last) : MPL_REPEAT_DIFFERS;
+            may_copy && has_settled && step >= 2 ? repeat_step(run, &last) : MPL_REPEAT_DIFFERS;
 
         if (copy == MPL_REPEAT_DIFFERS && step > 2 && may_copy)
             mpl_tape_fail(run->tape, MEMPLAN_ERR_INTERNAL, "a copied step cannot be copied");
@@ -257,7 +271,7 @@ static void family_step(struct run *run, uint32_t step)
     mpl_tape_mark(tape, step, 0, MPL_PHASE_OPTIMIZER);
     if (t->gradient_clipping > 0)
         mpl_clip_grad_norm(tape, &run->optim);
-    mpl_optim_step(tape, &run->optim);
+    mpl_optim_step(tape, &run->local);
 }
 
 /* ---- sums that the report wants ---------------------------------------------------------------
@@ -282,6 +296,8 @@ static void count_parameters(const struct mpl_network *network, struct mpl_trace
         if (p->is_trainable)
             trace->trainable_parameters = mpl_add(trace->trainable_parameters, numel);
     }
+    if (network->wrapper && network->wrapper->parameter_bytes)
+        trace->parameter_bytes = network->wrapper->parameter_bytes(network);
 }
 
 static uint64_t optimizer_bytes(const struct mpl_optim *optim)
@@ -322,15 +338,6 @@ static void set_up_tape(struct mpl_tape *tape, const struct mpl_plan *plan,
     tape->has_infos = options->has_infos;
 }
 
-static enum memplan_status shard(struct run *run, struct memplan_error *err)
-{
-    const struct mpl_fsdp2_options options = mpl_fsdp2_options_of(run->plan);
-
-    return run->plan->parallelism.strategy == MPL_STRATEGY_FSDP2
-               ? mpl_fsdp2_wrap(&run->network, &options, err)
-               : MEMPLAN_OK;
-}
-
 static enum memplan_status run_plan(struct run *run, struct mpl_trace *trace,
                                     struct memplan_error *err)
 {
@@ -347,25 +354,33 @@ static enum memplan_status run_plan(struct run *run, struct mpl_trace *trace,
         (status = mpl_adapter_check(&run->network, err)))
         return status;
     if ((status = mpl_reference_build(&run->network, err)) ||
-        (status = mpl_network_freeze(&run->network, err)) || (status = shard(run, err)) ||
-        (status = mpl_optim_init(&run->optim, &run->network, err)))
+        (status = mpl_network_freeze(&run->network, err)) ||
+        (status = mpl_strategy_wrap(&run->network, err)) ||
+        (status = mpl_optim_init(&run->optim, &run->network, err)) ||
+        (status = mpl_zero_redundancy_select(run->plan, &run->optim, run->network.arena,
+                                             &run->local, err)))
         return status;
     loop = run->network.loop;
     mpl_tape_mark(run->tape, 0, 0, MPL_PHASE_INIT);
     if (loop)
         loop->materialize(run->tape, &run->network);
+    else if (run->network.wrapper && run->network.wrapper->materialize)
+        run->network.wrapper->materialize(run->tape, &run->network);
     else
         mpl_network_materialize(run->tape, &run->network);
     if (run->network.reference)
         mpl_network_materialize(run->tape, run->network.reference);
-    mpl_optim_create(run->tape, &run->optim);
+    if (run->network.wrapper && run->network.wrapper->construct)
+        run->network.wrapper->construct(run->tape, &run->network);
+    mpl_zero_redundancy_construct(run->tape, run->plan, &run->optim);
+    mpl_optim_create(run->tape, &run->local);
     if (loop)
         for (int64_t step = 0; step < run->plan->training.steps && !run->tape->err.status; step++)
             family_step(run, (uint32_t)step);
     else
         train(run, !run->traces_all);
     count_parameters(&run->network, trace);
-    trace->optimizer_bytes = optimizer_bytes(&run->optim);
+    trace->optimizer_bytes = optimizer_bytes(&run->local);
     return MEMPLAN_OK;
 }
 

@@ -203,8 +203,14 @@ static void run_node(struct mpl_tape *tape, struct mpl_node *node)
             accumulate_leaf(tape, node, grads_out[0]);
         return;
     }
-    for (struct mpl_pre_hook *hook = node->pre_hooks; hook; hook = hook->next)
-        hook->callback(tape, hook->context);
+    for (struct mpl_pre_hook *hook = node->pre_hooks; hook; hook = hook->next) {
+        struct mpl_tensor **grad = &grads_out[hook->output_nr];
+
+        if (hook->callback)
+            hook->callback(tape, hook->context);
+        else if (*grad)
+            *grad = hook->replace(tape, *grad);
+    }
     if (any) {
         unpack_all(tape, node);
         node->backward(tape, node, grads_out, grads_in);

@@ -180,8 +180,8 @@ void mpl_set_history(struct mpl_tape *tape, struct mpl_tensor *tensor, struct mp
     tensor->requires_grad = true;
 }
 
-void mpl_add_pre_hook(struct mpl_tape *tape, struct mpl_tensor *tensor, mpl_callback *callback,
-                      void *context)
+/* A hook at the end of the list of the node behind tensor. */
+static void add_hook(struct mpl_tape *tape, struct mpl_tensor *tensor, struct mpl_pre_hook what)
 {
     struct mpl_pre_hook *hook, **end;
 
@@ -192,11 +192,22 @@ void mpl_add_pre_hook(struct mpl_tape *tape, struct mpl_tensor *tensor, mpl_call
         mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
         return;
     }
-    hook->callback = callback;
-    hook->context = context;
+    *hook = what;
     for (end = &tensor->grad_fn->pre_hooks; *end;)
         end = &(*end)->next;
     *end = hook;
+}
+
+void mpl_add_pre_hook(struct mpl_tape *tape, struct mpl_tensor *tensor, mpl_callback *callback,
+                      void *context)
+{
+    add_hook(tape, tensor, (struct mpl_pre_hook){.callback = callback, .context = context});
+}
+
+void mpl_add_grad_hook(struct mpl_tape *tape, struct mpl_tensor *tensor, mpl_replace_grad *replace)
+{
+    add_hook(tape, tensor,
+             (struct mpl_pre_hook){.replace = replace, .output_nr = tensor->output_nr});
 }
 
 void mpl_node_release(struct mpl_tape *tape, struct mpl_node *node)

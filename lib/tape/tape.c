@@ -467,6 +467,17 @@ struct mpl_tensor *mpl_alias_shaped(struct mpl_tape *tape, const struct mpl_tens
     return alias;
 }
 
+void mpl_set_data(struct mpl_tape *tape, struct mpl_tensor *tensor, const struct mpl_tensor *from)
+{
+    struct mpl_storage *old = tensor->storage;
+
+    if (tape->is_stopped || tensor->is_void || from->is_void)
+        return;
+    tensor->storage = from->storage;
+    tensor->storage->refs++;
+    storage_unref(tape, old);
+}
+
 struct mpl_tensor *mpl_hold(struct mpl_tensor *tensor)
 {
     if (tensor->is_void)

@@ -76,7 +76,7 @@ struct mpl_tensor {
     struct mpl_node *accumulator; /* weak: the graph's nodes own it */
     struct mpl_tensor *grad;
     void (*grad_hook)(struct mpl_tape *tape, struct mpl_tensor *leaf); /* after accumulation */
-    void *grad_context;                                                /* for the hook; not owned */
+    void *grad_hook_context;                                           /* not owned */
     /* what is above is zero in a new tensor */
     struct mpl_shape shape;
     int64_t stride[MPL_MAX_DIMS];
@@ -113,11 +113,16 @@ struct mpl_host_copy {
 
 typedef void mpl_callback(struct mpl_tape *tape, void *context);
 
+/** A hook that gives another gradient: takes and returns a held one. */
+typedef struct mpl_tensor *mpl_replace_grad(struct mpl_tape *tape, struct mpl_tensor *grad);
+
 /** What runs before a node does (Tensor.register_hook on one of its outputs). */
 struct mpl_pre_hook {
     struct mpl_pre_hook *next; /* registered later */
     mpl_callback *callback;
     void *context;
+    mpl_replace_grad *replace; /* in place of callback: takes and returns the held gradient... */
+    uint8_t output_nr;         /* ...of this output */
 };
 
 /** A tensor kept for backward, or a note that recomputation or the host will bring it. */
@@ -229,6 +234,9 @@ struct mpl_tensor *mpl_alias(struct mpl_tape *tape, const struct mpl_tensor *ten
 struct mpl_tensor *mpl_alias_shaped(struct mpl_tape *tape, const struct mpl_tensor *tensor,
                                     const struct mpl_shape *shape);
 
+/** tensor.data = from: the tensor looks at the storage of another one from now on. */
+void mpl_set_data(struct mpl_tape *tape, struct mpl_tensor *tensor, const struct mpl_tensor *from);
+
 struct mpl_tensor *mpl_hold(struct mpl_tensor *tensor);          /* name it */
 void mpl_drop(struct mpl_tape *tape, struct mpl_tensor *tensor); /* end a name; NULL is fine */
 struct mpl_tensor *mpl_return(struct mpl_tensor *tensor);        /* a local becomes a result */
@@ -278,6 +286,9 @@ static inline bool mpl_needs(const struct mpl_node *node, int i)
 {
     return node && node->edges[i].node;
 }
+
+/** Puts another gradient in the place of the one that arrives at tensor. */
+void mpl_add_grad_hook(struct mpl_tape *tape, struct mpl_tensor *tensor, mpl_replace_grad *replace);
 
 void mpl_node_unref(struct mpl_tape *tape, struct mpl_node *node);
 

@@ -5,7 +5,8 @@
 static const char *const stream_names[MPL_STREAM_COUNT] = {
     [MPL_STREAM_DEFAULT] = "default",       [MPL_STREAM_ALL_GATHER_COPY_IN] = "all_gather_copy_in",
     [MPL_STREAM_ALL_GATHER] = "all_gather", [MPL_STREAM_REDUCE_SCATTER] = "reduce_scatter",
-    [MPL_STREAM_ALL_REDUCE] = "all_reduce",
+    [MPL_STREAM_ALL_REDUCE] = "all_reduce", [MPL_STREAM_PRE_UNSHARD] = "pre_unshard",
+    [MPL_STREAM_UNSHARD] = "unshard",       [MPL_STREAM_POST_BACKWARD] = "post_backward",
 };
 
 static const char *const phase_names[MPL_PHASE_COUNT] = {

@@ -20,6 +20,9 @@ enum mpl_stream {
     MPL_STREAM_ALL_GATHER,
     MPL_STREAM_REDUCE_SCATTER,
     MPL_STREAM_ALL_REDUCE,
+    MPL_STREAM_PRE_UNSHARD, /* FSDP1: casts of shards */
+    MPL_STREAM_UNSHARD,     /* FSDP1: all-gathers */
+    MPL_STREAM_POST_BACKWARD,
     MPL_STREAM_COUNT,
 };
 

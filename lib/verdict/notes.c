@@ -75,6 +75,21 @@ static void add_readings(struct memplan_report *report)
             "no alternative comes near all readings");
 }
 
+/* What depends on how far the host is ahead of the card. */
+static void add_timing(struct memplan_report *report)
+{
+    const struct mpl_parallelism *p = &report->plan.parallelism;
+
+    if (p->strategy == MPL_STRATEGY_DDP)
+        add(report, MPL_NOTE_NOT_MODELLED, "parallelism.strategy",
+            "NCCL lets go of DDP's first buckets at some collective after they were rebuilt; taken "
+            "is the first of that step's backward");
+    if (p->strategy == MPL_STRATEGY_FSDP1 || p->overlap_comm)
+        add(report, MPL_NOTE_NOT_MODELLED, "parallelism.strategy",
+            "memory that another stream has used is taken to be free at once; where the card is "
+            "far behind the host, more is reserved");
+}
+
 enum memplan_status mpl_notes_collect(const struct mpl_spec *spec, struct memplan_report *report,
                                       struct memplan_error *err)
 {
@@ -97,6 +112,7 @@ enum memplan_status mpl_notes_collect(const struct mpl_spec *spec, struct mempla
 
         add(report, codes[notes->notes[i].kind], notes->notes[i].path, "%s", notes->notes[i].text);
     }
+    add_timing(report);
     add_capacity(report);
     if (report->uses_readings)
         add_readings(report);

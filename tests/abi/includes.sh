@@ -18,7 +18,7 @@ step: table timeline tape op arch optim parallel spec
 compile: table timeline tape
 arch: table timeline tape op step spec compile parallel
 optim: table timeline tape op step spec
-parallel: table timeline tape op step spec
+parallel: table timeline tape op step optim spec
 replay: table timeline
 estimate: table timeline spec step replay
 verdict: table timeline spec replay estimate

@@ -52,11 +52,16 @@ static struct {
     {.name = "optim-trace.jsonl", .has_copies = true},
     {.name = "training-trace.jsonl", .has_copies = true},
     {.name = "fsdp2-trace.jsonl", .has_copies = true},
+    {.name = "ddp-trace.jsonl", .has_copies = true},
+    {.name = "fsdp1-trace.jsonl", .has_copies = true},
     {.name = "llama-card.jsonl", .is_card = true},
     {.name = "family-card.jsonl", .is_card = true},
     {.name = "lora-card.jsonl", .is_card = true},
     {.name = "optim-card.jsonl", .is_card = true},
     {.name = "fsdp2-card.jsonl", .is_card = true, .has_copies = true},
+    {.name = "ddp-card.jsonl", .is_card = true, .has_copies = true},
+    {.name = "fsdp1-card.jsonl", .is_card = true, .has_copies = true},
+    {.name = "zero-card.jsonl", .is_card = true, .has_copies = true},
 };
 
 #define FILES (sizeof(file_table) / sizeof(file_table[0]))

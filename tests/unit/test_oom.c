@@ -94,6 +94,19 @@ static const char *const plan_table[] = {
     "{" TINY_MODEL("1000") ", \"training\": {\"sequence_length\": 256, \"attention\": \"eager\","
                            " \"activation_checkpointing\": \"full\", \"autocast\": \"bfloat16\","
                            " \"padding\": true, \"optimizer\": {\"name\": \"muon\"}}}",
+    "{" TINY_MODEL(
+        "1000") ", \"training\": {\"sequence_length\": 256, \"autocast\": \"bfloat16\"},"
+                " \"parallelism\": {\"strategy\": \"ddp\", \"world_size\": 4, \"zero1\": true,"
+                " \"parameters_as_bucket_view\": true, \"gradient_as_bucket_view\": true,"
+                " \"find_unused_parameters\": true}}",
+    "{" TINY_MODEL("1000") ", \"training\": {\"sequence_length\": 256,"
+                           " \"activation_checkpointing\": \"full\"},"
+                           " \"parallelism\": {\"strategy\": \"fsdp1\", \"world_size\": 3,"
+                           " \"param_dtype\": \"bfloat16\", \"sync_module_states\": true}}",
+    "{" TINY_MODEL(
+        "1000") ", \"training\": {\"sequence_length\": 256, \"parameter_dtype\": \"bfloat16\"},"
+                " \"parallelism\": {\"strategy\": \"zero2\", \"world_size\": 4,"
+                " \"reduce_bucket_size\": 100000, \"overlap_comm\": true}}",
     "{\"model\": {\"model_type\": \"eagle3\", \"hidden_size\": 256, \"intermediate_size\": 512,"
     " \"num_attention_heads\": 4, \"vocab_size\": 1000, \"draft_vocab_size\": 500},"
     " \"training\": {\"sequence_length\": 256, \"ttt_steps\": 2},"

@@ -172,7 +172,8 @@ static struct mpl_tensor *add_local(struct mpl_tape *tape, void *context, struct
 /* Input and named locals are cast for the time of the call; the caller's temporary lives on. */
 START_TEST(hooks_stand_around_a_call)
 {
-    const struct mpl_hooks hooks = {log_cast, log_pre, log_post};
+    const struct mpl_hooks hooks = {
+        .cast_input = log_cast, .pre_forward = log_pre, .post_forward = log_post};
     struct fixture f;
     struct mpl_tensor *local, *y, *before;
     struct mpl_module module = {.forward = add_local,

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * FSDP1: units, and what their hooks do around a module's forward and backward.
+ *
+ * source: torch/distributed/fsdp/_runtime_utils.py (_root_pre_forward, _pre_forward, _post_forward,
+ * _pre_backward_hook, _post_backward_hook, _post_backward_final_callback, _prefetch_handle),
+ * _exec_order_utils.py
+ */
+#include "parallel/fsdp1.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/fail.h"
+#include "parallel/ddp.h"
+#include "parallel/fsdp1_unit.h"
+
+/* ---- forward ----------------------------------------------------------------------------------
+ */
+
+static bool is_root(const struct mpl_fsdp1_unit *unit)
+{
+    return unit == unit->fsdp->units;
+}
+
+/* Inputs of the root are cast (cast_root_forward_inputs): a model's are numbers of tokens. */
+static struct mpl_tensor *cast_input(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *input)
+{
+    (void)tape;
+    (void)wrapper;
+    return input;
+}
+
+/* Buffers in the policy's format: each is made anew. */
+static void cast_buffers(struct mpl_tape *tape, const struct mpl_fsdp1 *fsdp)
+{
+    const struct mpl_network *network = fsdp->network;
+    const enum mpl_dtype given = network->plan->parallelism.buffer_dtype;
+    const enum mpl_dtype dtype = given != MPL_DTYPE_NONE ? given : fsdp->units->compute_dtype;
+
+    for (uint32_t i = 0; i < network->parameter_count && fsdp->has_policy; i++) {
+        struct mpl_parameter *p = &network->parameters[i];
+
+        if (!p->is_buffer || p->dtype == dtype || !mpl_dtype_is_floating(p->dtype))
+            continue;
+        tape->category = MPL_CATEGORY_BUFFERS;
+        mpl_rebind(tape, &p->tensor, mpl_empty(tape, "_to_copy.default", dtype, &p->shape));
+        tape->category = MPL_CATEGORY_TEMPORARY;
+        p->dtype = dtype;
+    }
+}
+
+/* _root_pre_forward: what the first forward makes; gradients that zero_grad left. */
+static void begin_forward(struct mpl_tape *tape, struct mpl_fsdp1 *fsdp)
+{
+    if (!fsdp->is_initialized) {
+        fsdp->is_initialized = true;
+        cast_buffers(tape, fsdp);
+        for (uint32_t i = 0; i < fsdp->count; i++)
+            mpl_fsdp1_init_buffers(tape, &fsdp->units[i]);
+    }
+    for (uint32_t i = 0; i < fsdp->count; i++)
+        mpl_fsdp1_reset_gradient(tape, &fsdp->units[i]);
+}
+
+/* On a tape that has stopped nothing is gathered, and forwards still read their weights. */
+static void stand_in(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
+{
+    for (uint32_t i = 0; i < unit->count; i++)
+        if (unit->pieces[i].parameter && !unit->pieces[i].parameter->tensor)
+            unit->pieces[i].parameter->tensor = mpl_hold(tape->void_tensor);
+}
+
+static struct mpl_tensor *pre_forward(struct mpl_tape *tape, void *wrapper,
+                                      struct mpl_tensor *input)
+{
+    struct mpl_fsdp1_unit *unit = wrapper;
+
+    if (tape->is_stopped) {
+        stand_in(tape, unit);
+        return input;
+    }
+    if (is_root(unit))
+        begin_forward(tape, unit->fsdp);
+    mpl_fsdp1_unshard(tape, unit);
+    mpl_fsdp1_use_views(tape, unit);
+    return input;
+}
+
+/* record_post_forward */
+static void record_use(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
+{
+    struct mpl_fsdp1 *fsdp = unit->fsdp;
+
+    if (fsdp->use_count == fsdp->use_cap) {
+        const size_t cap = fsdp->use_cap ? 2 * fsdp->use_cap : 64;
+        struct mpl_fsdp1_unit **uses = mpl_arena_alloc(&tape->arena, cap * sizeof(*uses));
+
+        if (!uses) {
+            mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
+            return;
+        }
+        if (fsdp->use_count)
+            memcpy(uses, fsdp->uses, fsdp->use_count * sizeof(*uses));
+        fsdp->uses = uses;
+        fsdp->use_cap = cap;
+    }
+    if (unit->use < 0)
+        unit->use = (int64_t)fsdp->use_count;
+    fsdp->uses[fsdp->use_count++] = unit;
+}
+
+static void pre_backward(struct mpl_tape *tape, void *context);
+
+static void post_forward(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *const *outputs,
+                         int count)
+{
+    struct mpl_fsdp1_unit *unit = wrapper;
+
+    if (tape->is_stopped)
+        return;
+    record_use(tape, unit);
+    mpl_fsdp1_reshard(tape, unit, !is_root(unit) && unit->fsdp->is_resharded);
+    for (int i = 0; i < count && tape->is_grad_enabled; i++)
+        if (outputs[i] && outputs[i]->grad_fn) {
+            unit->needs_backward_unshard = true;
+            mpl_add_pre_hook(tape, outputs[i], pre_backward, unit);
+        }
+}
+
+/* ---- backward ---------------------------------------------------------------------------------
+ */
+
+static bool frees_in_backward(const struct mpl_fsdp1 *fsdp)
+{
+    return fsdp->is_syncing || fsdp->is_resharded;
+}
+
+/* _post_backward_final_callback */
+static void finish_backward(struct mpl_tape *tape, void *context)
+{
+    struct mpl_fsdp1 *fsdp = context;
+
+    for (uint32_t i = 0; i < fsdp->count; i++) {
+        struct mpl_fsdp1_unit *unit = &fsdp->units[i];
+
+        mpl_fsdp1_reshard(tape, unit, frees_in_backward(fsdp));
+        if (fsdp->is_syncing)
+            mpl_fsdp1_hand_out_gradient(tape, unit);
+        unit->ran_pre_backward = unit->needs_backward_unshard = unit->is_prefetched = false;
+        unit->use = -1;
+    }
+    fsdp->use_count = 0;
+    fsdp->is_final_queued = false;
+}
+
+/* _prefetch_handle: the unit whose forward ended before this one's is gathered next. */
+static void prefetch(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit, enum mpl_prefetch when)
+{
+    struct mpl_fsdp1_unit *next;
+
+    if (unit->use <= 0 || unit->fsdp->network->plan->parallelism.backward_prefetch != when)
+        return;
+    next = unit->fsdp->uses[unit->use - 1];
+    if (!next->needs_backward_unshard || next->is_prefetched)
+        return;
+    mpl_fsdp1_unshard(tape, next);
+    next->is_prefetched = true;
+}
+
+static void pre_backward(struct mpl_tape *tape, void *context)
+{
+    struct mpl_fsdp1_unit *unit = context;
+    struct mpl_fsdp1 *fsdp = unit->fsdp;
+
+    if (tape->is_stopped || unit->ran_pre_backward)
+        return;
+    if (!fsdp->is_final_queued) {
+        fsdp->is_final_queued = true;
+        mpl_queue_callback(tape, finish_backward, fsdp);
+    }
+    if (!unit->is_prefetched)
+        mpl_fsdp1_unshard(tape, unit);
+    unit->needs_backward_unshard = false;
+    prefetch(tape, unit, MPL_PREFETCH_PRE);
+    mpl_fsdp1_take_back_gradient(tape, unit);
+    unit->ran_pre_backward = true;
+}
+
+/* _post_backward_hook: on the flat parameter, after its gradient came. */
+static void post_backward(struct mpl_tape *tape, struct mpl_tensor *leaf)
+{
+    struct mpl_fsdp1_unit *unit = leaf->grad_hook_context;
+
+    if (tape->is_stopped || !leaf->grad)
+        return;
+    mpl_fsdp1_reshard(tape, unit, frees_in_backward(unit->fsdp));
+    prefetch(tape, unit, MPL_PREFETCH_POST);
+    if (unit->fsdp->is_syncing)
+        mpl_fsdp1_reduce(tape, unit);
+}
+
+/* ---- set-up -----------------------------------------------------------------------------------
+ */
+
+static const struct mpl_hooks fsdp1_hooks = {.cast_input = cast_input,
+                                             .pre_forward = pre_forward,
+                                             .post_forward = post_forward,
+                                             .is_outside_checkpoint = true};
+
+static void set_sync(struct mpl_network *network, bool is_wanted)
+{
+    struct mpl_fsdp1 *fsdp = network->wrapped;
+
+    fsdp->is_syncing = is_wanted;
+}
+
+/* Weights of one unit come to the card, unless they were made there, and are sent to all ranks. */
+static void bring(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
+{
+    struct mpl_network *network = unit->fsdp->network;
+    struct mpl_parameter **list = mpl_arena_zalloc(
+        &tape->arena, (unit->count + network->parameter_count + 1) * sizeof(*list));
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < network->parameter_count && is_root(unit) && list; i++)
+        if (network->parameters[i].is_buffer) {
+            if (!network->parameters[i].tensor)
+                mpl_network_materialize_one(tape, network, i);
+            list[count++] = &network->parameters[i];
+        }
+    for (uint32_t i = 0; i < unit->count; i++)
+        if (unit->pieces[i].parameter && !unit->pieces[i].parameter->tensor)
+            mpl_network_materialize_one(
+                tape, network, (uint32_t)(unit->pieces[i].parameter - network->parameters));
+    for (uint32_t i = 0; i < unit->count && list; i++)
+        if (unit->pieces[i].parameter)
+            list[count++] = unit->pieces[i].parameter;
+    if (network->plan->parallelism.sync_module_states)
+        mpl_ddp_broadcast(tape, list, count);
+}
+
+/* The innermost units are made first. Without from_config the model is loaded on the host and
+ * comes to the card unit by unit (device_id). */
+static void materialize(struct mpl_tape *tape, struct mpl_network *network)
+{
+    struct mpl_fsdp1 *fsdp = network->wrapped;
+
+    if (network->plan->training.from_config)
+        mpl_network_materialize(tape, network);
+    for (uint32_t i = 1; i <= fsdp->count; i++) {
+        struct mpl_fsdp1_unit *unit = &fsdp->units[i % fsdp->count];
+
+        bring(tape, unit);
+        mpl_fsdp1_flatten(tape, unit);
+        if (unit->leaf->is_void)
+            continue;
+        unit->leaf->grad_hook = post_backward;
+        unit->leaf->grad_hook_context = unit;
+    }
+}
+
+static uint64_t parameter_bytes(const struct mpl_network *network)
+{
+    const struct mpl_fsdp1 *fsdp = network->wrapped;
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < fsdp->count; i++)
+        sum = mpl_add(
+            sum,
+            mpl_round_up(mpl_dtype_bytes(fsdp->units[i].dtype, fsdp->units[i].shard_numel), 512));
+    return sum;
+}
+
+static const struct mpl_wrapper fsdp1_wrapper = {
+    .materialize = materialize, .set_sync = set_sync, .parameter_bytes = parameter_bytes};
+
+static bool is_unit(const struct mpl_module *module, enum mpl_wrap wrap)
+{
+    return wrap != MPL_WRAP_ROOT &&
+           (module->kind == MPL_MODULE_LAYER ||
+            (wrap == MPL_WRAP_LAYER_EMBEDDINGS &&
+             (module->kind == MPL_MODULE_EMBEDDING || module->kind == MPL_MODULE_HEAD)));
+}
+
+#define MOST_PIECES 255 /* gradients that one node of the tape takes */
+
+/* Takes the parameters that no unit has yet; owned marks those that one has. */
+static enum memplan_status fill_unit(struct mpl_fsdp1_unit *unit, bool *owned,
+                                     struct memplan_error *err)
+{
+    struct mpl_network *network = unit->fsdp->network;
+    const bool root = unit->module == network->modules;
+    const uint32_t first = root ? 0 : unit->module->first_parameter;
+    const uint32_t count = root ? network->parameter_count : unit->module->parameter_count;
+
+    unit->pieces = mpl_arena_zalloc(network->arena, (2 * count + 2) * sizeof(*unit->pieces));
+    if (!unit->pieces)
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while sharding the model");
+    for (uint32_t i = first; i < first + count; i++) {
+        struct mpl_parameter *p = &network->parameters[i];
+
+        if (p->is_buffer || owned[i])
+            continue;
+        owned[i] = true;
+        if (!p->is_trainable)
+            return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/frozen",
+                            "training.frozen: frozen weights (\"%s\") with fsdp1 are not modelled",
+                            p->name);
+        if (unit->count && p->dtype != unit->dtype)
+            return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/wrap",
+                            "FSDP1 unit \"%s\": found weights of formats %s and %s, expected one",
+                            unit->module->name, mpl_dtype_name(unit->dtype),
+                            mpl_dtype_name(p->dtype));
+        unit->dtype = p->dtype;
+        unit->pieces[unit->count++].parameter = p;
+    }
+    if (!unit->count)
+        return mpl_fail(
+            err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/wrap",
+            "parallelism.wrap: found a unit \"%s\", which owns no weight (tied weights); "
+            "expected \"layer\"",
+            unit->module->name);
+    return MEMPLAN_OK;
+}
+
+static enum memplan_status make_unit(struct mpl_fsdp1 *fsdp, struct mpl_fsdp1_unit *unit,
+                                     struct mpl_module *module, bool *owned,
+                                     struct memplan_error *err)
+{
+    const struct mpl_parallelism *p = &fsdp->network->plan->parallelism;
+    enum memplan_status status;
+
+    *unit = (struct mpl_fsdp1_unit){.fsdp = fsdp, .module = module, .use = -1};
+    module->hooks = &fsdp1_hooks;
+    module->wrapper = unit;
+    if ((status = fill_unit(unit, owned, err)))
+        return status;
+    unit->compute_dtype = fsdp->has_policy ? p->param_dtype : unit->dtype;
+    unit->reduce_dtype = p->reduce_dtype != MPL_DTYPE_NONE ? p->reduce_dtype : unit->compute_dtype;
+    mpl_fsdp1_lay_out(unit);
+    if (unit->count > MOST_PIECES)
+        return mpl_fail(
+            err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/wrap",
+            "parallelism.wrap: found a unit \"%s\" of %u weights and paddings, modelled: "
+            "at most %d",
+            module->name, unit->count, MOST_PIECES);
+    return MEMPLAN_OK;
+}
+
+/* One rank alone is not sharded ("switching to use NO_SHARD"). */
+static void set_options(struct mpl_fsdp1 *fsdp)
+{
+    const struct mpl_parallelism *p = &fsdp->network->plan->parallelism;
+    const enum mpl_sharding how = p->sharding_strategy;
+
+    fsdp->is_replicated = how == MPL_HYBRID_SHARD || how == MPL_HYBRID_SHARD_ZERO2;
+    fsdp->shards = how == MPL_NO_SHARD ? 1 : (uint64_t)(p->world_size / p->replicate);
+    fsdp->is_resharded = fsdp->shards > 1 && (how == MPL_FULL_SHARD || how == MPL_HYBRID_SHARD);
+    fsdp->has_policy = p->param_dtype != MPL_DTYPE_NONE;
+    fsdp->uses_originals = p->use_orig_params;
+    fsdp->is_syncing = true;
+}
+
+enum memplan_status mpl_fsdp1_wrap(struct mpl_network *network, struct memplan_error *err)
+{
+    struct mpl_fsdp1 *fsdp = mpl_arena_zalloc(network->arena, sizeof(*fsdp));
+    bool *owned = mpl_arena_zalloc(network->arena, (network->parameter_count + 1) * sizeof(*owned));
+    enum memplan_status status = MEMPLAN_OK;
+
+    if (fsdp)
+        fsdp->units =
+            mpl_arena_zalloc(network->arena, network->module_count * sizeof(*fsdp->units));
+    if (!fsdp || !owned || !fsdp->units)
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while sharding the model");
+    fsdp->network = network;
+    set_options(fsdp);
+    fsdp->count = 1; /* units[0] is the root's, filled last: it takes what is left */
+    for (uint32_t i = 1; i < network->module_count && !status; i++)
+        if (is_unit(&network->modules[i], network->plan->parallelism.wrap))
+            status = make_unit(fsdp, &fsdp->units[fsdp->count++], &network->modules[i], owned, err);
+    if (!status)
+        status = make_unit(fsdp, fsdp->units, network->modules, owned, err);
+    network->wrapper = &fsdp1_wrapper;
+    network->wrapped = fsdp;
+    return status;
+}

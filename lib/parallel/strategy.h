@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* parallelism.strategy: which wrapper goes around a network. */
+#ifndef MPL_PARALLEL_STRATEGY_H
+#define MPL_PARALLEL_STRATEGY_H
+
+#include "step/network.h"
+
+/** Wraps the network as its plan says; before its parameters have memory. */
+enum memplan_status mpl_strategy_wrap(struct mpl_network *network, struct memplan_error *err);
+
+#endif

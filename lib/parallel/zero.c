@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * DeepSpeed ZeRO, stages 1 and 2: its constructor, its gradient hooks, the end of a backward and
+ * the step.
+ *
+ * source: deepspeed/runtime/zero/stage_1_and_2.py (DeepSpeedZeroOptimizer: __init__,
+ * process_gradients, setup_buckets, independent_gradient_partition_epilogue, step)
+ */
+#include "parallel/zero.h"
+
+#include "base/bytes.h"
+#include "base/fail.h"
+#include "op/op.h"
+#include "optim/optim.h"
+
+#define ALIGNMENT 2 /* elements of each rank: nccl_start_alignment_factor */
+
+static struct mpl_tensor *take(struct mpl_tape *tape, enum mpl_category category, const char *op,
+                               enum mpl_dtype dtype, uint64_t numel)
+{
+    const struct mpl_shape shape =
+        mpl_shape1(mpl_dim(numel > INT64_MAX ? INT64_MAX : (int64_t)numel));
+    struct mpl_tensor *tensor;
+
+    tape->category = category;
+    tensor = mpl_hold(mpl_empty(tape, op, dtype, &shape));
+    tape->category = MPL_CATEGORY_TEMPORARY;
+    return tensor;
+}
+
+/* ---- the constructor --------------------------------------------------------------------------
+ */
+
+/* The optimizer's one parameter: the first member's leaf stands for the whole partition. */
+static void make_leaves(struct mpl_tape *tape, struct mpl_zero *zero)
+{
+    const struct mpl_shape none = mpl_shape1(mpl_dim(0));
+
+    for (uint32_t i = 0; i < zero->count; i++) {
+        struct mpl_parameter *p = zero->members[i].parameter;
+
+        p->shard =
+            i || !zero->master ? mpl_hold(mpl_alias_shaped(tape, zero->flat, &none)) : zero->master;
+        if (!p->shard->is_void)
+            p->shard->requires_grad = true;
+    }
+}
+
+/* This rank's partition as a float32 copy, and the zeros that were to make the optimizer's states:
+ * shape [partition]; unit: elements */
+static void make_master(struct mpl_tape *tape, struct mpl_zero *zero)
+{
+    zero->master = take(tape, MPL_CATEGORY_OPTIMIZER_STATE, "clone.default", zero->dtype,
+                        zero->partition_numel);
+    if (zero->dtype != MPL_FLOAT32)
+        mpl_rebind(tape, &zero->master,
+                   mpl_return(take(tape, MPL_CATEGORY_OPTIMIZER_STATE, "_to_copy.default",
+                                   MPL_FLOAT32, zero->partition_numel)));
+    mpl_drop(tape, take(tape, MPL_CATEGORY_GRADIENTS, "zeros.default", MPL_FLOAT32,
+                        zero->partition_numel));
+}
+
+/* The same on the host; on the device room for the largest gradient, shape [elements of it]. */
+static void make_host_master(struct mpl_tape *tape, struct mpl_zero *zero)
+{
+    uint64_t largest = 0;
+
+    for (uint32_t i = 0; i < zero->count; i++)
+        if (zero->members[i].numel > largest)
+            largest = zero->members[i].numel;
+    mpl_drop(tape, take(tape, MPL_CATEGORY_TEMPORARY, "clone.default", zero->dtype,
+                        zero->partition_numel));
+    zero->offload = take(tape, MPL_CATEGORY_COMMUNICATION, "zeros.default", zero->dtype, largest);
+}
+
+static void gradient_came(struct mpl_tape *tape, struct mpl_tensor *leaf);
+
+static void construct(struct mpl_tape *tape, struct mpl_network *network)
+{
+    struct mpl_zero *zero = network->wrapped;
+
+    zero->flat = take(tape, MPL_CATEGORY_PARAMETERS, "cat.default", zero->dtype, zero->numel);
+    for (uint32_t i = 0; i < zero->count && !tape->is_stopped; i++) {
+        struct mpl_tensor *leaf = zero->members[i].parameter->tensor;
+
+        mpl_set_data(tape, leaf, zero->flat);
+        leaf->grad_hook = gradient_came;
+        leaf->grad_hook_context = &zero->members[i];
+    }
+    if (zero->offloads)
+        make_host_master(tape, zero);
+    else
+        make_master(tape, zero);
+    make_leaves(tape, zero);
+}
+
+/* ---- backward ---------------------------------------------------------------------------------
+ */
+
+/* The gradients of the partition's parameters: those of this backward, or added to earlier ones. */
+static void keep_own(struct mpl_zero *zero)
+{
+    for (uint32_t i = 0; i < zero->count; i++) {
+        struct mpl_zero_member *member = &zero->members[i];
+        struct mpl_tensor *leaf = member->parameter->tensor;
+
+        if (zero->offloads || !mpl_zero_owns(member) || !leaf->grad || member->averaged)
+            continue;
+        member->averaged = leaf->grad;
+        leaf->grad = NULL;
+    }
+}
+
+/* independent_gradient_partition_epilogue; stage 1 reduces here what stage 2 did on the way, and
+ * only when the accumulation is over. */
+static void finish_backward(struct mpl_tape *tape, void *context)
+{
+    struct mpl_zero *zero = context;
+    const bool is_late = !zero->partitions_gradients && !zero->overlaps;
+
+    zero->is_queued = false;
+    if (!zero->partitions_gradients && !zero->is_boundary)
+        return;
+    for (uint32_t i = 0; i < zero->count && is_late; i++)
+        if (zero->members[i].parameter->tensor->grad)
+            mpl_zero_put(tape, &zero->members[i]);
+    mpl_zero_flush(tape, zero);
+    keep_own(zero);
+    for (int b = 0; b < 2; b++) {
+        mpl_drop(tape, zero->bucket.buffers[b]);
+        zero->bucket.buffers[b] = NULL;
+    }
+    mpl_drop(tape, zero->own);
+    zero->own = NULL;
+    zero->is_ready = false;
+    for (uint32_t i = 0; i < zero->count; i++) {
+        struct mpl_tensor *leaf = zero->members[i].parameter->tensor;
+
+        mpl_drop(tape, leaf->grad);
+        leaf->grad = NULL;
+    }
+}
+
+/* process_gradients: the first gradient of a backward makes the bucket's memory. */
+static void gradient_came(struct mpl_tape *tape, struct mpl_tensor *leaf)
+{
+    struct mpl_zero_member *member = leaf->grad_hook_context;
+    struct mpl_zero *zero = member->zero;
+
+    if (tape->is_stopped)
+        return;
+    if (!zero->is_queued) {
+        zero->is_queued = true;
+        mpl_queue_callback(tape, finish_backward, zero);
+    }
+    for (int b = 0; b < (zero->overlaps ? 2 : 1) && !zero->is_ready; b++)
+        zero->bucket.buffers[b] = take(tape, MPL_CATEGORY_COMMUNICATION, "empty.memory_format",
+                                       zero->dtype, zero->bucket_numel);
+    zero->is_ready = true;
+    if (zero->partitions_gradients || zero->overlaps)
+        mpl_zero_put(tape, member);
+}
+
+/* ---- the step ---------------------------------------------------------------------------------
+ */
+
+static void step(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim)
+{
+    struct mpl_zero *zero = network->wrapped;
+
+    mpl_zero_prepare_step(tape, zero);
+    mpl_optim_step(tape, optim);
+    mpl_optim_zero_grad(tape, optim, true);
+}
+
+/* _backward_prologue_per_tensor: gradients of the model's outputs, divided by the steps. */
+static struct mpl_tensor *divide(struct mpl_tape *tape, struct mpl_tensor *grad)
+{
+    struct mpl_tensor *divided =
+        mpl_hold(mpl_empty_like(tape, "div.Tensor", (enum mpl_dtype)grad->dtype, grad, NULL));
+
+    mpl_drop(tape, grad);
+    return divided;
+}
+
+static struct mpl_tensor *cast_input(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *input)
+{
+    (void)tape;
+    (void)wrapper;
+    return input;
+}
+
+static void post_forward(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *const *outputs,
+                         int count)
+{
+    (void)wrapper;
+    for (int i = 0; i < count; i++)
+        if (outputs[i])
+            mpl_add_grad_hook(tape, outputs[i], divide);
+}
+
+static const struct mpl_hooks zero_hooks = {
+    .cast_input = cast_input, .pre_forward = cast_input, .post_forward = post_forward};
+
+/* loss.float() * loss_scale */
+static struct mpl_tensor *scale_loss(struct mpl_tape *tape, struct mpl_tensor *loss)
+{
+    return mpl_hold(mpl_op_div_scalar(tape, loss));
+}
+
+static void set_boundary(struct mpl_network *network, bool is_last)
+{
+    struct mpl_zero *zero = network->wrapped;
+
+    zero->is_boundary = is_last;
+}
+
+static uint64_t parameter_bytes(const struct mpl_network *network)
+{
+    const struct mpl_zero *zero = network->wrapped;
+
+    return mpl_round_up(mpl_dtype_bytes(zero->dtype, zero->numel), 512);
+}
+
+/* ---- set-up -----------------------------------------------------------------------------------
+ */
+
+static const struct mpl_wrapper zero_wrapper = {.construct = construct,
+                                                .set_boundary = set_boundary,
+                                                .scale_loss = scale_loss,
+                                                .step = step,
+                                                .parameter_bytes = parameter_bytes};
+
+/* Members one after another; the end is padded to a multiple of two elements a rank. */
+static enum memplan_status lay_out(struct mpl_zero *zero, struct memplan_error *err)
+{
+    struct mpl_network *network = zero->network;
+    const struct mpl_parallelism *p = &network->plan->parallelism;
+
+    for (uint32_t i = 0; i < network->parameter_count; i++) {
+        struct mpl_parameter *parameter = &network->parameters[i];
+
+        if (parameter->is_buffer)
+            continue;
+        if (!parameter->is_trainable || (zero->count && parameter->dtype != zero->dtype))
+            return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/frozen",
+                            "parallelism.strategy: zero1 and zero2 with frozen weights or weights "
+                            "of several formats (\"%s\") are not modelled",
+                            parameter->name);
+        zero->dtype = parameter->dtype;
+        zero->members[zero->count++] = (struct mpl_zero_member){
+            zero, parameter, zero->numel, mpl_parameter_numel(parameter), NULL};
+        zero->numel = mpl_add(zero->numel, mpl_parameter_numel(parameter));
+    }
+    zero->numel = mpl_round_up(zero->numel, mpl_mul(ALIGNMENT, (uint64_t)p->world_size));
+    zero->partition_numel = zero->numel / (uint64_t)p->world_size;
+    zero->low = mpl_mul(zero->partition_numel, p->rank > 0 ? (uint64_t)p->rank : 0);
+    zero->high = mpl_add(zero->low, zero->partition_numel);
+    return MEMPLAN_OK;
+}
+
+enum memplan_status mpl_zero_wrap(struct mpl_network *network, struct memplan_error *err)
+{
+    const struct mpl_parallelism *p = &network->plan->parallelism;
+    const size_t room = network->parameter_count + 1;
+    struct mpl_zero *zero = mpl_arena_zalloc(network->arena, sizeof(*zero));
+
+    if (zero) {
+        zero->members = mpl_arena_zalloc(network->arena, room * sizeof(*zero->members));
+        zero->bucket.members =
+            mpl_arena_zalloc(network->arena, room * sizeof(*zero->bucket.members));
+    }
+    if (!zero || !zero->members || !zero->bucket.members)
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while wrapping the model");
+    zero->network = network;
+    zero->partitions_gradients = p->strategy == MPL_STRATEGY_ZERO2;
+    zero->overlaps = p->overlap_comm;
+    zero->offloads = p->offload_optimizer == MPL_OFFLOAD_CPU;
+    zero->bucket_numel = (uint64_t)p->reduce_bucket_size;
+    zero->is_boundary = true;
+    network->modules->hooks = &zero_hooks;
+    network->modules->wrapper = zero;
+    network->wrapper = &zero_wrapper;
+    network->wrapped = zero;
+    return lay_out(zero, err);
+}
