@@ -56,9 +56,9 @@ static void add_buffer(struct mpl_lm *lm, const char *name)
 {
     const int64_t positions = lm->network->plan->model.max_position_embeddings;
 
-    mpl_network_set_dtype(
-        lm->network, mpl_network_add_buffer(lm->network, name, mpl_shape1(mpl_dim(positions))),
-        MPL_INT64);
+    mpl_network_set_dtype(lm->network,
+                          mpl_network_add_buffer(lm->network, name, mpl_shape1(mpl_dim(positions))),
+                          MPL_INT64);
 }
 
 void mpl_bert_describe_embedding(struct mpl_lm *lm)

@@ -254,51 +254,6 @@ enum memplan_status mpl_lm_build_with(struct mpl_network *network,
     return MEMPLAN_OK;
 }
 
-/* Layers from max_window_layers on slide, when use_sliding_window says so. */
-void mpl_lm_derive_qwen_layer_types(struct mpl_plan *plan)
-{
-    struct mpl_model *model = &plan->model;
-
-    if (!model->use_sliding_window)
-        model->sliding_window = 0;
-    if (model->layer_types.count)
-        return;
-    mpl_lm_fill_layer_types(model, MPL_LAYER_FULL);
-    for (int64_t i = model->max_window_layers; model->sliding_window && i < MPL_MAX_LAYERS; i++)
-        model->layer_types.of[i] = MPL_LAYER_SLIDING;
-}
-
-void mpl_lm_fill_layer_pattern(struct mpl_model *model, int64_t period)
-{
-    const bool is_given = model->layer_types.count > 0;
-
-    mpl_lm_fill_layer_types(model, MPL_LAYER_SLIDING);
-    for (int64_t i = period - 1; !is_given && period > 0 && i < MPL_MAX_LAYERS; i += period)
-        model->layer_types.of[i] = MPL_LAYER_FULL;
-}
-
-enum memplan_status mpl_lm_check_window(const struct mpl_plan *plan, struct memplan_error *err)
-{
-    const struct mpl_model *m = &plan->model;
-
-    for (int64_t i = 0; i < m->num_hidden_layers && !m->sliding_window; i++)
-        if (m->layer_types.of[i] == MPL_LAYER_SLIDING)
-            return mpl_fail(err, MEMPLAN_ERR_VALUE, "/model/sliding_window",
-                            "model.sliding_window: not given, expected a number of tokens: layer "
-                            "%lld slides",
-                            (long long)i);
-    return MEMPLAN_OK;
-}
-
-void mpl_lm_fill_layer_types(struct mpl_model *model, enum mpl_layer_type type)
-{
-    if (model->layer_types.count)
-        return;
-    model->layer_types.count = (uint32_t)model->num_hidden_layers;
-    for (int64_t i = 0; i < model->num_hidden_layers && i < MPL_MAX_LAYERS; i++)
-        model->layer_types.of[i] = (uint8_t)type;
-}
-
 /* ---- forward ----------------------------------------------------------------------------------
  */
 
@@ -312,41 +267,6 @@ struct mpl_attention_call mpl_lm_attention_call(const struct mpl_lm_layer *layer
                                        .is_causal = mask->is_causal,
                                        .is_capped = m->attn_logit_softcapping > 0,
                                        .dropout = m->attention_dropout};
-}
-
-void mpl_prenorm_layer_describe(struct mpl_network *network, struct mpl_prenorm_layer *layer,
-                                bool has_qkv_bias, bool has_o_bias)
-{
-    const struct mpl_model *m = &network->plan->model;
-
-    layer->attention = mpl_attention_add(network, "self_attn", has_qkv_bias, has_o_bias);
-    layer->mlp = mpl_gated_mlp_add(network, "mlp", m->intermediate_size, m->mlp_bias);
-    layer->input_norm = mpl_norm_add(network, MPL_NORM_RMS, "input_layernorm", m->hidden_size);
-    layer->post_norm =
-        mpl_norm_add(network, MPL_NORM_RMS, "post_attention_layernorm", m->hidden_size);
-}
-
-struct mpl_tensor *mpl_prenorm_layer_forward(struct mpl_tape *tape, void *context,
-                                             struct mpl_tensor *input)
-{
-    const struct mpl_prenorm_layer *layer = context;
-    const struct mpl_lm *lm = layer->base.lm;
-    const struct mpl_network *network = lm->network;
-    const struct mpl_attention_call how = mpl_lm_attention_call(&layer->base);
-    struct mpl_tensor *residual = mpl_hold(mpl_return(mpl_hold(input))), *weights = NULL;
-    struct mpl_tensor *h = mpl_hold(mpl_norm_call(tape, network, &layer->input_norm, input));
-
-    mpl_rebind(tape, &h,
-               mpl_attention_forward(tape, network, &layer->attention, h, &how, lm->cos, lm->sin,
-                                     &weights));
-    mpl_rebind(tape, &h, mpl_op_add(tape, residual, h));
-    mpl_rebind(tape, &residual, mpl_return(mpl_hold(h)));
-    mpl_rebind(tape, &h, mpl_norm_call(tape, network, &layer->post_norm, h));
-    mpl_rebind(tape, &h, mpl_gated_mlp_forward(tape, network, &layer->mlp, h));
-    mpl_rebind(tape, &h, mpl_op_add(tape, residual, h));
-    mpl_drop(tape, residual);
-    mpl_drop(tape, weights);
-    return mpl_return(h);
 }
 
 /* Does any layer have that kind of attention? */
