@@ -158,11 +158,35 @@ static struct mpl_tensor *sdpa(struct mpl_tape *tape, const struct mpl_version *
     return out;
 }
 
+/* flex_attention_forward: heads in groups are left to the kernel where their number is a power of
+ * two. The log-sum-exp is returned in the place of weights. */
+static struct mpl_tensor *flex(struct mpl_tape *tape, const struct mpl_attention_call *call,
+                               struct mpl_tensor **weights_out)
+{
+    const int64_t heads = call->q->is_void ? 1 : call->q->shape.dim[1].n;
+    const int64_t groups = heads & (heads - 1) ? groups_of(call) : 1;
+    struct mpl_tensor *keys = mpl_hold(mpl_repeat_kv(tape, call->k, groups));
+    struct mpl_tensor *values = mpl_hold(mpl_repeat_kv(tape, call->v, groups)), *sums, *out;
+
+    out = mpl_hold(mpl_op_flex_attention(tape, call->q, keys, values, call->mask, &sums));
+    mpl_hold(sums);
+    *weights_out = mpl_hold(mpl_op_to(tape, sums, (enum mpl_dtype)values->dtype));
+    mpl_rebind(tape, &out, mpl_op_contiguous(tape, mpl_op_transpose(tape, out, 1, 2)));
+    mpl_drop(tape, keys);
+    mpl_drop(tape, values);
+    mpl_drop(tape, sums);
+    return mpl_return(out);
+}
+
 struct mpl_tensor *mpl_attention_interface(struct mpl_tape *tape, const struct mpl_plan *plan,
                                            const struct mpl_attention_call *call,
                                            struct mpl_tensor **weights_out)
 {
     *weights_out = NULL;
+    if (plan->training.attention == MPL_ATTENTION_FLASH_2)
+        return mpl_flash_attention(tape, plan, call);
+    if (plan->training.attention == MPL_ATTENTION_FLEX)
+        return flex(tape, call, weights_out);
     return plan->training.attention == MPL_ATTENTION_EAGER ? eager(tape, call, weights_out)
                                                            : sdpa(tape, &plan->transformers, call);
 }

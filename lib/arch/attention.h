@@ -30,11 +30,16 @@ struct mpl_attention_call {
     struct mpl_tensor *sinks; /* eager: [heads], a score more in each row (gpt_oss); NULL: none */
 };
 
-/** ALL_ATTENTION_FUNCTIONS[attn_implementation](...): floating [b, s, heads, d], contiguous.
- * *weights_out is a held local of the caller: eager's attention weights, else NULL. */
+/** ALL_ATTENTION_FUNCTIONS[attn_implementation](...): floating [b, s, heads, d], contiguous
+ * but for flash attention. *weights_out is a held local of the caller: eager's attention weights,
+ * flex attention's log-sum-exp, else NULL. */
 struct mpl_tensor *mpl_attention_interface(struct mpl_tape *tape, const struct mpl_plan *plan,
                                            const struct mpl_attention_call *call,
                                            struct mpl_tensor **weights_out);
+
+/** The same of attn_implementation="flash_attention_2": laid out as q. (flash_attention.c) */
+struct mpl_tensor *mpl_flash_attention(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                       const struct mpl_attention_call *call);
 
 /** repeat_kv: every key or value head for its group of query heads; a copy, or x itself. Floating;
  * x is borrowed. */

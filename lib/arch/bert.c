@@ -318,7 +318,7 @@ const struct mpl_config_key mpl_bert_keys[] = {
 
 const struct mpl_arch mpl_arch_bert = {
     .config = {.model_type = "bert",
-               .help = "BERT, trained as a masked language model",
+               .help = "BERT, trained as a masked language model", .has_no_flex = true,
                .task = MPL_TASK_MASKED_LM,
                .keys = mpl_bert_keys},
     .build = build,

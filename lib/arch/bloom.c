@@ -316,9 +316,10 @@ static void derive(struct mpl_plan *plan)
 
 static enum memplan_status check(const struct mpl_plan *plan, struct memplan_error *err)
 {
-    if (plan->training.attention == MPL_ATTENTION_SDPA)
+    if (plan->training.attention != MPL_ATTENTION_EAGER)
         return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/attention",
-                        "training.attention: transformers has no sdpa for bloom, expected eager");
+                        "training.attention: transformers has eager attention only for bloom, "
+                        "expected eager");
     return MEMPLAN_OK;
 }
 
@@ -329,7 +330,11 @@ static const struct mpl_config_key keys[] = {
 };
 
 const struct mpl_arch mpl_arch_bloom = {
-    .config =
-        {.model_type = "bloom", .help = "BLOOM", .keys = keys, .derive = derive, .check = check},
+    .config = {.model_type = "bloom",
+               .help = "BLOOM",
+               .has_no_flex = true,
+               .keys = keys,
+               .derive = derive,
+               .check = check},
     .build = build,
 };

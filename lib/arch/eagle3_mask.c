@@ -8,6 +8,7 @@
  * source: speculators/models/eagle3/attention.py (create_combined_mask_mod, extend_mask_for_draft_
  * tokens), torch/nn/attention/flex_attention.py (create_block_mask, _ordered_to_dense, BlockMask)
  */
+#include "arch/block_mask.h"
 #include "arch/eagle3.h"
 
 /* Held, [rows, cols]. */
@@ -29,27 +30,6 @@ static struct mpl_dim plus_one(struct mpl_dim a)
     return (struct mpl_dim){a.n + 1, a.degree};
 }
 
-/* torch.sort of int32 [rows, cols]: values go, int64 indices stay; held. */
-static struct mpl_tensor *sort(struct mpl_tape *tape, struct mpl_dim rows, struct mpl_dim cols)
-{
-    struct mpl_tensor *values = make(tape, MPL_INT32, rows, cols);
-    struct mpl_tensor *indices = make(tape, MPL_INT64, rows, cols);
-
-    mpl_drop(tape, values);
-    return indices;
-}
-
-/* Numbers [b] and lists [b, b] of blocks, from a dense matrix. */
-static void ordered(struct mpl_tape *tape, struct mpl_dim b, struct mpl_tensor **numbers_out,
-                    struct mpl_tensor **lists_out)
-{
-    struct mpl_tensor *indices = sort(tape, b, b);
-
-    *numbers_out = make(tape, MPL_INT32, mpl_dim(1), b);
-    *lists_out = make(tape, MPL_INT32, b, b);
-    mpl_drop(tape, indices);
-}
-
 static void document_ids(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl_tensor **ids_out)
 {
     const struct mpl_dim one = mpl_dim(1), n = e->sizes.tokens;
@@ -64,25 +44,15 @@ static void document_ids(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl
 
 void mpl_eagle3_mask_make(struct mpl_tape *tape, struct mpl_eagle3 *e)
 {
-    const struct mpl_dim b = mpl_eagle3_blocks(e), one = mpl_dim(1);
-    struct mpl_tensor *ids, *dense_partial, *dense_full, *partial, *full, *number, *list, *q_number,
-        *full_number, *full_list, *full_q_number;
+    struct mpl_block_mask made;
+    struct mpl_tensor *ids;
 
     document_ids(tape, e, &ids);
-    dense_partial = make(tape, MPL_INT32, b, plus_one(b));
-    dense_full = make(tape, MPL_INT32, b, plus_one(b));
-    partial = make(tape, MPL_INT32, b, b);
-    full = make(tape, MPL_INT32, b, b);
-    ordered(tape, b, &number, &list);
-    q_number = make(tape, MPL_INT32, one, b);
-    mpl_drop(tape, dense_partial);
-    mpl_drop(tape, sort(tape, b, b));
-    ordered(tape, b, &full_number, &full_list);
-    full_q_number = make(tape, MPL_INT32, one, b);
-    mpl_drop(tape, dense_full);
-    mpl_drop(tape, sort(tape, b, b));
-    e->mask = (struct mpl_eagle3_mask){
-        {number, ids, full_number, full_list, q_number, partial, full_q_number, full, list}, 9};
+    mpl_block_mask_make(tape, mpl_dim(1), mpl_eagle3_blocks(e), &made);
+    e->mask =
+        (struct mpl_eagle3_mask){{made.number, ids, made.full_number, made.full_list, made.q_number,
+                                  made.q_list, made.full_q_number, made.full_q_list, made.list},
+                                 9};
 }
 
 /* One step of _ordered_to_dense for lists [b, length]: numbers of the transposed lists. is_static:

@@ -2,6 +2,7 @@
 /* source: transformers/models/falcon/modeling_falcon.py, configuration_falcon.py; release 5.24.0 */
 #include "arch/causal_lm.h"
 #include "arch/decoder.h"
+#include "base/fail.h"
 #include "op/op.h"
 
 struct layer {
@@ -428,6 +429,15 @@ static void derive(struct mpl_plan *plan)
         m->num_ln_in_parallel_attn = 2;
 }
 
+static enum memplan_status check(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    if (plan->training.attention == MPL_ATTENTION_FLASH_2)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/attention",
+                        "training.attention: falcon's own flash_attention_2 is not modelled; "
+                        "modelled: sdpa, eager");
+    return MEMPLAN_OK;
+}
+
 static const struct mpl_config_key keys[] = {
     {"hidden_size", "n_embed", NULL},
     {"num_key_value_heads", "num_kv_heads", "null"},
@@ -439,6 +449,11 @@ static const struct mpl_config_key keys[] = {
 };
 
 const struct mpl_arch mpl_arch_falcon = {
-    .config = {.model_type = "falcon", .help = "Falcon", .keys = keys, .derive = derive},
+    .config = {.model_type = "falcon",
+               .help = "Falcon",
+               .has_no_flex = true,
+               .keys = keys,
+               .derive = derive,
+               .check = check},
     .build = build,
 };

@@ -154,6 +154,10 @@ static const struct mpl_config_key keys[] = {
 };
 
 const struct mpl_arch mpl_arch_gpt2 = {
-    .config = {.model_type = "gpt2", .help = "GPT-2", .keys = keys, .derive = derive},
+    .config = {.model_type = "gpt2",
+               .help = "GPT-2",
+               .has_no_flex = true,
+               .keys = keys,
+               .derive = derive},
     .build = build,
 };

@@ -7,6 +7,7 @@
  */
 #include "arch/masking.h"
 
+#include "arch/block_mask.h"
 #include "op/op.h"
 
 static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
@@ -140,16 +141,30 @@ static struct mpl_tensor *bool_mask(struct mpl_tape *tape, const struct indices 
     return mask;
 }
 
-/* Reads whether every token counts: two sums that come back to the host. */
-static void look_for_padding(struct mpl_tape *tape)
+/* Reads whether every token counts: sums that come back to the host. */
+static void look_for_padding(struct mpl_tape *tape, int times)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < times; i++) {
         struct mpl_tensor *sum = made(tape, "sum.default", MPL_INT64, scalar);
         struct mpl_tensor *same = made(tape, "eq.Scalar", MPL_BOOL, scalar);
 
         mpl_drop(tape, sum);
         mpl_drop(tape, same);
     }
+}
+
+/* flex_attention_mask: a block mask, which keeps the padding mask that its function reads */
+static struct mpl_mask flex_mask(struct mpl_tape *tape, const struct mpl_tensor *embeds,
+                                 struct mpl_tensor *padding)
+{
+    const struct mpl_dim s = embeds->shape.dim[1];
+    const struct mpl_dim blocks = {(s.n + MPL_BLOCK_TOKENS - 1) / MPL_BLOCK_TOKENS, s.degree};
+    struct mpl_block_mask mask;
+
+    if (padding)
+        look_for_padding(tape, 1);
+    mpl_block_mask_make(tape, embeds->shape.dim[0], blocks, &mask);
+    return (struct mpl_mask){mpl_block_mask_bundle(tape, &mask, padding), false};
 }
 
 static struct mpl_mask causal_mask(struct mpl_tape *tape, const struct mpl_plan *plan,
@@ -165,16 +180,26 @@ static struct mpl_mask causal_mask(struct mpl_tape *tape, const struct mpl_plan 
     const bool is_skipped = !kind->is_never_skipped && (!window || s.n < window);
     struct mpl_tensor *padding = NULL, *allowed, *zero, *low, *numbers;
 
-    if (embeds->is_void) /* eager attention adds its mask, whatever it is */
-        return (struct mpl_mask){is_eager ? mpl_hold(tape->void_tensor) : NULL, true};
+    if (embeds->is_void) /* eager and flex attention take a mask, whatever it is */
+        return (struct mpl_mask){is_eager || plan->training.attention == MPL_ATTENTION_FLEX
+                                     ? mpl_hold(tape->void_tensor)
+                                     : NULL,
+                                 true};
     if (padding_mask)
         padding = made(tape, "_to_copy.default", MPL_BOOL, padding_mask->shape);
+    if (plan->training.attention == MPL_ATTENTION_FLASH_2) { /* flash_attention_mask */
+        if (padding)
+            mpl_drop(tape, made(tape, "all.default", MPL_BOOL, scalar)); /* is any token masked? */
+        return (struct mpl_mask){padding, !kind->is_bidirectional};
+    }
+    if (plan->training.attention == MPL_ATTENTION_FLEX)
+        return flex_mask(tape, embeds, padding);
     if (kind->is_bidirectional ? !padding_mask : !is_eager && !padding_mask && is_skipped)
         return (struct mpl_mask){NULL, !kind->is_bidirectional};
     if (kind->is_bidirectional)
         mpl_drop(tape, made(tape, "all.default", MPL_BOOL, scalar)); /* is any token masked? */
     else if (!is_eager && padding_mask && is_skipped)
-        look_for_padding(tape);
+        look_for_padding(tape, 2);
     allowed = bool_mask(tape, &indices, padding_mask != NULL);
     if (!is_eager) {
         /* one for the whole batch, until a kernel wants it as numbers */

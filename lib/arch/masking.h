@@ -18,7 +18,9 @@ struct mpl_tensor *mpl_position_ids(struct mpl_tape *tape, const struct mpl_tens
 
 /** create_causal_mask, and with a window of tokens create_sliding_window_causal_mask: for sdpa none
  * without padding and inside the window, else bool [b, 1, s, s]; for eager numbers of the dtype of
- * embeds [b, 1, s, s]. padding_mask [b, s] or NULL; window 0: none. */
+ * embeds [b, 1, s, s]; for flash attention the padding mask as bool [b, s]; for
+ * flex attention a block mask. padding_mask [b, s] or
+ * NULL; window 0: none. */
 struct mpl_mask mpl_causal_mask(struct mpl_tape *tape, const struct mpl_plan *plan,
                                 const struct mpl_tensor *embeds, struct mpl_tensor *padding_mask,
                                 int64_t window);

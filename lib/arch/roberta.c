@@ -26,6 +26,7 @@ static enum memplan_status build(struct mpl_network *network, struct memplan_err
 const struct mpl_arch mpl_arch_roberta = {
     .config = {.model_type = "roberta",
                .help = "RoBERTa, trained as a masked language model",
+               .has_no_flex = true,
                .task = MPL_TASK_MASKED_LM,
                .keys = mpl_bert_keys},
     .build = build,

@@ -234,12 +234,14 @@ static void pad_backward(struct mpl_tape *tape, struct mpl_node *node, struct mp
         mpl_hold(mpl_empty(tape, "constant_pad_nd.default", (enum mpl_dtype)out[0]->dtype, &shape));
 }
 
-static struct mpl_tensor *pad_head(struct mpl_tape *tape, struct mpl_tensor *a, int64_t size)
+struct mpl_tensor *mpl_op_pad_last(struct mpl_tape *tape, struct mpl_tensor *a, int64_t size)
 {
     struct mpl_node *node = mpl_node_new(tape, "ConstantPadNdBackward0", pad_backward, &a, 1, 1, 0);
     struct mpl_shape shape = a->shape;
     struct mpl_tensor *out;
 
+    if (a->is_void)
+        return a;
     shape.dim[3].n = size;
     out = mpl_empty(tape, "constant_pad_nd.default", (enum mpl_dtype)a->dtype, &shape);
     mpl_set_history(tape, out, node, 0);
@@ -255,9 +257,9 @@ static struct mpl_tensor *flash(struct mpl_tape *tape, struct mpl_tensor *q, str
 
     if (padded == head.n)
         return fused(tape, MPL_SDPA_FLASH, q, k, v, options);
-    pq = mpl_hold(pad_head(tape, q, padded));
-    pk = mpl_hold(pad_head(tape, k, padded));
-    pv = mpl_hold(pad_head(tape, v, padded));
+    pq = mpl_hold(mpl_op_pad_last(tape, q, padded));
+    pk = mpl_hold(mpl_op_pad_last(tape, k, padded));
+    pv = mpl_hold(mpl_op_pad_last(tape, v, padded));
     out = mpl_op_slice_last(tape, fused(tape, MPL_SDPA_FLASH, pq, pk, pv, options), head);
     mpl_drop(tape, pq);
     mpl_drop(tape, pk);

@@ -228,6 +228,30 @@ struct mpl_tensor *mpl_op_sdpa_with(struct mpl_tape *tape, struct mpl_tensor *q,
                                     struct mpl_tensor *k, struct mpl_tensor *v,
                                     const struct mpl_sdpa_options *options);
 
+/** F.pad of the last of four dimensions up to size; a is held. */
+struct mpl_tensor *mpl_op_pad_last(struct mpl_tape *tape, struct mpl_tensor *a, int64_t size);
+
+struct mpl_flash_attn_options {
+    struct mpl_tensor *lengths; /* int32 [sequences + 1] of joined sequences; NULL: none are */
+    double dropout;             /* of the attention weights; 0: none */
+};
+
+/** flash_attn_func of held q [b, s, H, d], k and v [b, s, Hk, d], or with lengths
+ * flash_attn_varlen_func of [tokens, H, d] and so on; float16 or bfloat16. Result as q. */
+struct mpl_tensor *mpl_op_flash_attn(struct mpl_tape *tape, struct mpl_tensor *q,
+                                     struct mpl_tensor *k, struct mpl_tensor *v,
+                                     const struct mpl_flash_attn_options *options);
+
+/** torch.compile(flex_attention) of held q [b, H, s, d], k and v [b, Hk, s, d], and a tensor that
+ * keeps the block mask. Result [b, H, s, d] laid out as q; *lse_out float32 [b, H, s], floating. */
+struct mpl_tensor *mpl_op_flex_attention(struct mpl_tape *tape, struct mpl_tensor *q,
+                                         struct mpl_tensor *k, struct mpl_tensor *v,
+                                         struct mpl_tensor *mask, struct mpl_tensor **lse_out);
+
+/** The package's pad_input: rows a [n, H, d] put at indices [n] into zeros [rows, H, d]. */
+struct mpl_tensor *mpl_op_put_rows(struct mpl_tape *tape, struct mpl_tensor *a,
+                                   struct mpl_tensor *indices, struct mpl_dim rows);
+
 struct mpl_tensor *mpl_op_log_softmax(struct mpl_tape *tape, struct mpl_tensor *a);
 /** log_softmax(.., dtype=float32) */
 struct mpl_tensor *mpl_op_log_softmax_wide(struct mpl_tape *tape, struct mpl_tensor *logits);

@@ -78,6 +78,7 @@ struct mpl_scratch_attention {
     int64_t batch, query_tokens, key_tokens, heads, kv_heads, head_dim, value_head_dim;
     bool has_dropout;
     bool is_token_major; /* query, output and its gradient lie as [batch, tokens, heads, size] */
+    int64_t sequences; /* of the flash-attn package: that are joined to one, batch is 1; 0: none */
 };
 
 enum mpl_attention_result {
@@ -97,6 +98,15 @@ void mpl_scratch_attention_forward(const struct mpl_scratch_card *card,
 void mpl_scratch_attention_backward(const struct mpl_scratch_card *card,
                                     const struct mpl_scratch_attention *call,
                                     struct mpl_scratch *out);
+
+/** The same for the flash-attn package: output, log-sum-exp and seeds (MPL_ATTENTION_SEED). */
+void mpl_scratch_flash_attn_forward(const struct mpl_scratch_card *card,
+                                    const struct mpl_scratch_attention *call,
+                                    struct mpl_scratch *out);
+
+/** Its backward, without results: the package's Python makes the gradients before. */
+void mpl_scratch_flash_attn_backward(const struct mpl_scratch_attention *call,
+                                     struct mpl_scratch *out);
 
 /* ---- others (scratch.c) -----------------------------------------------------------------------
  */

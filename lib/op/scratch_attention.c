@@ -92,27 +92,38 @@ static int64_t flash_head_dim(const struct mpl_scratch_attention *c)
 
 /*
  * Each part of the keys has its own sums [splits, batch, heads, tokens] and outputs [.., head size]
- * in float32. Two blocks of 128 threads are counted for each multiprocessor.
- * source: transformers/cuda/flash_attn/flash_api.cpp, mha_fwd, set_params_splitkv
+ * in float32. Two blocks of 128 threads are counted for each multiprocessor. Returns how many were
+ * taken.
+ * source: transformers/cuda/flash_attn/flash_api.cpp, set_params_splitkv
  */
-static void flash_forward(const struct mpl_scratch_card *card,
-                          const struct mpl_scratch_attention *c, struct mpl_scratch *out)
+static int take_parts(const struct mpl_scratch_card *card, const struct mpl_scratch_attention *c,
+                      struct mpl_scratch *out, uint8_t *takes)
 {
     const int64_t block = c->head_dim <= 64 ? 256 : c->head_dim <= 128 ? 128 : 64;
     const int64_t blocks = c->batch * c->heads * ceil_div(c->query_tokens, 64);
     const int64_t rows = c->batch * c->heads;
-    int64_t splits = 1;
-    uint8_t sums = 0, parts = 0, state = 0;
+    int64_t splits;
 
-    if (!c->has_dropout)
-        splits = count_splits(blocks, card->multiprocessors * 2, ceil_div(c->key_tokens, block));
+    if (c->has_dropout)
+        return 0;
+    splits = count_splits(blocks, card->multiprocessors * 2, ceil_div(c->key_tokens, block));
+    if (splits <= 1)
+        return 0;
+    takes[0] = mpl_scratch_take(out, bytes_of(splits, rows, c->query_tokens, 1, 4));
+    takes[1] = mpl_scratch_take(out, bytes_of(splits, rows, c->query_tokens, flash_head_dim(c), 4));
+    return 2;
+}
+
+/* source: transformers/cuda/flash_attn/flash_api.cpp, mha_fwd */
+static void flash_forward(const struct mpl_scratch_card *card,
+                          const struct mpl_scratch_attention *c, struct mpl_scratch *out)
+{
+    uint8_t parts[2] = {0}, state = 0;
+    int n;
+
     mpl_scratch_result(out, MPL_ATTENTION_OUT, out_bytes(c));
-    mpl_scratch_result(out, MPL_ATTENTION_LSE, bytes_of(rows, c->query_tokens, 1, 1, 4));
-    if (splits > 1) {
-        sums = mpl_scratch_take(out, bytes_of(splits, rows, c->query_tokens, 1, 4));
-        parts =
-            mpl_scratch_take(out, bytes_of(splits, rows, c->query_tokens, flash_head_dim(c), 4));
-    }
+    mpl_scratch_result(out, MPL_ATTENTION_LSE, bytes_of(c->batch, c->heads, c->query_tokens, 1, 4));
+    n = take_parts(card, c, out, parts);
     if (c->has_dropout) { /* the first seed is replaced */
         state = mpl_scratch_take(out, 16);
         mpl_scratch_result(out, MPL_ATTENTION_OFFSET, 8);
@@ -122,10 +133,8 @@ static void flash_forward(const struct mpl_scratch_card *card,
         mpl_scratch_result(out, MPL_ATTENTION_SEED, 16);
         mpl_scratch_result(out, MPL_ATTENTION_OFFSET, 8);
     }
-    if (splits > 1) {
-        mpl_scratch_give(out, sums);
-        mpl_scratch_give(out, parts);
-    }
+    for (int i = 0; i < n; i++)
+        mpl_scratch_give(out, parts[i]);
 }
 
 /*
@@ -145,6 +154,45 @@ static void flash_backward(const struct mpl_scratch_attention *c, struct mpl_scr
     takes[n++] = mpl_scratch_take(out, bytes_of(c->batch, c->heads, tokens, 1, 4));
     takes[n++] = mpl_scratch_take(out, bytes_of(c->batch, tokens, c->heads, flash_head_dim(c), 4));
     n += spread_gradients(c, out, takes + n);
+    while (n > 0)
+        mpl_scratch_give(out, takes[--n]);
+}
+
+/* source: flash-attn 2.8.3, csrc/flash_attn/flash_api.cpp, mha_fwd, mha_varlen_fwd (which does not
+ * cut the keys): the seeds are made with dropout or without. */
+void mpl_scratch_flash_attn_forward(const struct mpl_scratch_card *card,
+                                    const struct mpl_scratch_attention *call,
+                                    struct mpl_scratch *out)
+{
+    uint8_t parts[2] = {0};
+    int n = 0;
+
+    *out = (struct mpl_scratch){0};
+    mpl_scratch_result(out, MPL_ATTENTION_OUT, out_bytes(call));
+    mpl_scratch_result(out, MPL_ATTENTION_LSE,
+                       bytes_of(call->batch, call->heads, call->query_tokens, 1, 4));
+    if (!call->sequences)
+        n = take_parts(card, call, out, parts);
+    mpl_scratch_result(out, MPL_ATTENTION_SEED, 16);
+    while (n > 0)
+        mpl_scratch_give(out, parts[--n]);
+}
+
+/* As flash_backward, but no layout is copied; joined sequences have 128 tokens of room each.
+ * source: flash-attn 2.8.3, flash_api.cpp, mha_bwd, mha_varlen_bwd; not deterministic */
+void mpl_scratch_flash_attn_backward(const struct mpl_scratch_attention *call,
+                                     struct mpl_scratch *out)
+{
+    const int64_t tokens = call->sequences ? call->query_tokens + 128 * call->sequences
+                                           : round_up(call->query_tokens, 128);
+    uint8_t takes[4];
+    int n = 2;
+
+    *out = (struct mpl_scratch){0};
+    takes[0] = mpl_scratch_take(out, bytes_of(call->batch, call->heads, tokens, 1, 4));
+    takes[1] =
+        mpl_scratch_take(out, bytes_of(call->batch, tokens, call->heads, flash_head_dim(call), 4));
+    n += spread_gradients(call, out, takes + n);
     while (n > 0)
         mpl_scratch_give(out, takes[--n]);
 }

@@ -224,13 +224,62 @@ static enum memplan_status check_loss(const struct mpl_plan *plan, struct mempla
     return refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 }
 
+/* What the package's kernels do not take. */
+static enum memplan_status check_flash(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_training *t = &plan->training;
+    const struct mpl_model *m = &plan->model;
+    const enum mpl_dtype policy = plan->parallelism.param_dtype;
+    const bool is_wide = t->autocast == MPL_DTYPE_NONE && t->parameter_dtype == MPL_FLOAT32 &&
+                         (policy == MPL_DTYPE_NONE || policy == MPL_FLOAT32);
+    const double cc = plan->device.compute_capability;
+    const struct gap gaps[] = {
+        {is_wide, "/training/attention",
+         "training.attention: flash_attention_2 takes bfloat16 and float16 only: give "
+         "training.autocast or training.parameter_dtype"},
+        {m->head_dim > 256 || m->qk_nope_head_dim + m->qk_rope_head_dim > 256, "/model/head_dim",
+         "model.head_dim: flash_attention_2 takes heads of at most 256 elements"},
+        {m->attn_logit_softcapping > 0 && m->attention_dropout > 0, "/model/attention_dropout",
+         "model.attention_dropout: flash_attention_2 has no dropout of capped scores"},
+        {cc > 0 && cc < 8.0, "/device/compute_capability",
+         "device.compute_capability: flash_attention_2 needs 8.0 or newer"},
+    };
+
+    if (t->attention != MPL_ATTENTION_FLASH_2)
+        return MEMPLAN_OK;
+    return refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
+/* Compiled flex_attention: what transformers or the kernels refuse, and what was not compared. */
+static enum memplan_status check_flex(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);
+    const struct mpl_training *t = &plan->training;
+    const struct mpl_model *m = &plan->model;
+    const struct gap gaps[] = {
+        {m->attention_dropout > 0, "/model/attention_dropout",
+         "model.attention_dropout: flex_attention has no dropout, expected 0"},
+        {config && config->has_no_flex, "/training/attention",
+         "training.attention: this family has no flex_attention, or it is not modelled"},
+        {m->kv_lora_rank > 0, "/training/attention",
+         "training.attention: flex_attention of latent attention is not modelled"},
+        {plan->parallelism.strategy != MPL_STRATEGY_NONE, "/training/attention",
+         "training.attention: flex_attention is not modelled over sharded weights"},
+        {!mpl_version_at_least(&plan->pytorch, 2, 9, 0), "/software/pytorch",
+         "software.pytorch: flex_attention is modelled from 2.9 on"},
+        {!mpl_version_at_least(&plan->transformers, 5, 0, 0), "/software/transformers",
+         "software.transformers: flex_attention is modelled from 5.0 on"},
+    };
+
+    if (t->attention != MPL_ATTENTION_FLEX)
+        return MEMPLAN_OK;
+    return refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
 static enum memplan_status check_causal(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_training *t = &plan->training;
     const struct gap gaps[] = {
-        {t->attention == MPL_ATTENTION_FLEX, "/training/attention",
-         "training.attention: flex_attention is modelled for eagle3 only; for the other families: "
-         "sdpa, eager"},
         {t->loss.name == MPL_LOSS_KL_DIV, "/training/loss/name",
          "training.loss.name: kl_div is modelled for eagle3 only"},
         {t->compile != MPL_COMPILE_NONE, "/training/compile",
@@ -249,13 +298,15 @@ static enum memplan_status check_causal(const struct mpl_plan *plan, struct memp
         {!mpl_version_at_least(&plan->pytorch, 2, 0, 0), "/software/pytorch",
          "software.pytorch: versions before 2.0 are not modelled"},
     };
-
-    enum memplan_status status = check_checkpointing(plan, err);
+    enum memplan_status status = refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 
     if (!status)
+        status = check_checkpointing(plan, err);
+    if (!status)
         status = check_loss(plan, err);
-
-    return status ? status : refuse_gaps(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+    if (!status)
+        status = check_flash(plan, err);
+    return status ? status : check_flex(plan, err);
 }
 
 /* Adapters, weights in 4 bits, and what is needed for them. */

@@ -25,6 +25,7 @@ struct mpl_config_class {
     const char *help;                  /* one line for people */
     const char *note;                  /* what a report on this family must say; NULL: nothing */
     enum mpl_task task;                /* UNSET: causal_lm */
+    bool has_no_flex;                  /* _supports_flex_attn is not set, or it was not compared */
     const struct mpl_config_key *keys; /* NULL: all as in the field table */
     /** Works out what was not given, before the general rules do. NULL: nothing. */
     void (*derive)(struct mpl_plan *plan);

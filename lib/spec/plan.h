@@ -12,7 +12,12 @@
 
 #include "table/dtype.h"
 
-enum mpl_attention { MPL_ATTENTION_SDPA = 0, MPL_ATTENTION_EAGER, MPL_ATTENTION_FLEX };
+enum mpl_attention {
+    MPL_ATTENTION_SDPA = 0,
+    MPL_ATTENTION_EAGER,
+    MPL_ATTENTION_FLEX,
+    MPL_ATTENTION_FLASH_2,
+};
 /** What a model is trained for: the head and the loss. Unset: what its family is modelled with. */
 enum mpl_task { MPL_TASK_UNSET = 0, MPL_TASK_CAUSAL_LM, MPL_TASK_MASKED_LM };
 enum mpl_checkpointing {

@@ -111,13 +111,15 @@ const struct mpl_word mpl_attention_words[] = {
         "scaled_dot_product_attention, with the kernel that PyTorch chooses"),
     SAY("eager", MPL_ATTENTION_EAGER,
         "scores and weights as tensors of their own, quadratic in length"),
+    SAY("flash_attention_2", MPL_ATTENTION_FLASH_2,
+        "the package flash-attn 2.8: linear in length; bfloat16 and float16"),
     SAY("flex_attention", MPL_ATTENTION_FLEX,
-        "compiled flex_attention with a block mask, eagle3 only"),
-    NOT("flash_attention_2"),
+        "compiled flex_attention with a block mask: linear in length but for the mask"),
     NOT("flash_attention_3"),
     NOT("paged_attention"),
     NOT("xformers"),
     HINT("flex", "flex_attention"),
+    HINT("flash", "flash_attention_2"),
     END};
 
 const struct mpl_word mpl_experts_words[] = {YES("grouped_mm", MPL_EXPERTS_GROUPED_MM),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Attention: which kernel the operator takes, what each keeps and allocates, in order; padding of
  * head sizes and masks; the eager composition. By hand from aten/src/ATen/native/transformers. */
+#include "op/scratch.h"
 #include "tape_fixture.h"
 
 #define F32  MPL_FLOAT32
@@ -350,6 +351,220 @@ START_TEST(eager_attention_keeps_6_bytes_a_score)
 }
 END_TEST
 
+/* ---- the package flash-attn --------------------------------------------------------------------
+ */
+
+#define FA      "_flash_attn_forward"
+#define FA_BACK "_flash_attn_backward"
+
+/* 4 query heads, 2 for keys and values, 5 tokens, size 16; on a card softmax_d [4, 128] and
+ * dq_accum [128, 4, 32] in float32, gradients of keys and values for every query head. */
+static const struct {
+    bool is_card;
+    const char *backward;
+} package_table[] = {
+    {false, "ones_like:640 empty_like:640 empty_like:320 empty_like:320 ~" FA ":80 ~" FA
+            ":16 ~ones_like:640"},
+    {true, "ones_like:640 empty_like:640 empty_like:320 empty_like:320 " FA_BACK ":2048 " FA_BACK
+           ":65536 " FA_BACK ":640 " FA_BACK ":640 ~" FA_BACK ":640 ~" FA_BACK ":640 ~" FA_BACK
+           ":65536 ~" FA_BACK ":2048 ~" FA ":80 ~" FA ":16 ~ones_like:640"},
+};
+
+static struct heads make_rows(struct fixture *f, int64_t size)
+{
+    return (struct heads){fixture_leaf(f, BF16, SHAPE(1, 5, 4, size), true),
+                          fixture_leaf(f, BF16, SHAPE(1, 5, 2, size), true),
+                          fixture_leaf(f, BF16, SHAPE(1, 5, 2, size), true)};
+}
+
+START_TEST(package_keeps_and_gives)
+{
+    const struct mpl_flash_attn_options options = {.lengths = NULL};
+    struct fixture f;
+    struct heads h;
+    struct mpl_tensor *y;
+
+    fixture_begin(&f);
+    f.tape->has_kernel_scratch = package_table[_i].is_card;
+    h = make_rows(&f, 16);
+    fixture_log(&f);
+    y = mpl_hold(mpl_op_flash_attn(f.tape, h.q, h.k, h.v, &options));
+    ck_assert_str_eq(fixture_log(&f), FA ":640 " FA ":80 " FA ":16");
+    ck_assert_uint_eq(fixture_saved(y), 640 + 320 + 320 + 640 + 80 + 16);
+    mpl_backward(f.tape, y);
+    ck_assert_str_eq(fixture_log(&f), package_table[_i].backward);
+    mpl_drop(f.tape, y);
+    drop_heads(&f, &h);
+    fixture_end(&f);
+}
+END_TEST
+
+/* Size 20 is padded to 24 inside the function: gradients are views of what is padded. */
+START_TEST(package_pads_head_sizes)
+{
+    const struct mpl_flash_attn_options options = {.lengths = NULL};
+    struct fixture f;
+    struct heads h;
+    struct mpl_tensor *y;
+
+    fixture_begin(&f);
+    h = make_rows(&f, 20);
+    fixture_log(&f);
+    y = mpl_hold(mpl_op_flash_attn(f.tape, h.q, h.k, h.v, &options));
+    ck_assert_str_eq(fixture_log(&f),
+                     "constant_pad_nd:960 constant_pad_nd:480 constant_pad_nd:480 " FA ":960 " FA
+                     ":80 " FA ":16");
+    ck_assert_int_eq(y->shape.dim[3].n, 20);
+    ck_assert_int_eq(y->stride[2], 24);
+    mpl_drop(f.tape, y);
+    drop_heads(&f, &h);
+    fixture_end(&f);
+}
+END_TEST
+
+/* Requests of the kernels by hand from mha_fwd, mha_bwd and their varlen forms: bytes of takes,
+ * results as they come. 2 sequences of 300 tokens, 4 heads on 2, size 72 (96 inside), bfloat16, 8
+ * multiprocessors: 2 * 4 * 5 blocks for 16 places, so keys are not cut. 1 sequence, 1 head, size
+ * 16, 512 tokens: 8 blocks, keys in 2 parts. */
+static const struct {
+    struct mpl_scratch_attention call;
+    bool is_backward;
+    uint64_t bytes[5];
+} package_scratch_table[] = {
+    {{.batch = 2,
+      .query_tokens = 300,
+      .key_tokens = 300,
+      .heads = 4,
+      .kv_heads = 2,
+      .head_dim = 72},
+     false,
+     {2 * 300 * 4 * 72 * 2, 2 * 4 * 300 * 4, 16}},
+    {{.batch = 1,
+      .query_tokens = 512,
+      .key_tokens = 512,
+      .heads = 1,
+      .kv_heads = 1,
+      .head_dim = 16},
+     false,
+     {512 * 16 * 2, 512 * 4, 2 * 512 * 4, 2 * 512 * 32 * 4, 16}},
+    {{.batch = 2,
+      .query_tokens = 300,
+      .key_tokens = 300,
+      .heads = 4,
+      .kv_heads = 2,
+      .head_dim = 72},
+     true,
+     {2 * 4 * 384 * 4, 2 * 384 * 4 * 96 * 4, 2 * 300 * 4 * 72 * 2, 2 * 300 * 4 * 72 * 2}},
+    {{.batch = 1,
+      .query_tokens = 600,
+      .key_tokens = 600,
+      .heads = 4,
+      .kv_heads = 4,
+      .head_dim = 136,
+      .sequences = 2},
+     true,
+     {4 * (600 + 256) * 4, (600 + 256) * 4 * 192 * 4}},
+    {{.batch = 1,
+      .query_tokens = 512,
+      .key_tokens = 512,
+      .heads = 1,
+      .kv_heads = 1,
+      .head_dim = 16,
+      .sequences = 4},
+     false,
+     {512 * 16 * 2, 512 * 4, 16}},
+};
+
+START_TEST(package_takes_scratch)
+{
+    const struct mpl_scratch_card card = {8.0, 8};
+    struct mpl_scratch_attention call = package_scratch_table[_i].call;
+    struct mpl_scratch list;
+    int n = 0, given = 0;
+
+    call.dtype = BF16;
+    call.value_head_dim = call.head_dim;
+    if (package_scratch_table[_i].is_backward)
+        mpl_scratch_flash_attn_backward(&call, &list);
+    else
+        mpl_scratch_flash_attn_forward(&card, &call, &list);
+    for (int i = 0; i < list.count; i++) {
+        if (list.steps[i].kind == MPL_SCRATCH_GIVE) {
+            given++;
+            continue;
+        }
+        ck_assert_int_lt(n, 5);
+        ck_assert_uint_eq(list.steps[i].bytes, package_scratch_table[_i].bytes[n++]);
+    }
+    ck_assert(n == 5 || package_scratch_table[_i].bytes[n] == 0);
+    ck_assert_int_eq(given, list.takes);
+}
+END_TEST
+
+/* ---- compiled flex_attention ------------------------------------------------------------------
+ */
+
+#define FLEX "flex_attention"
+#define BUF  "empty_strided_cuda"
+
+/* 4 query heads, 2 for keys and values, 5 tokens, size 16: log-sum-exp, largest scores, output. In
+ * backward zeros for the gradient of the log-sum-exp, a sum for each row, gradients of query,
+ * value, key; what was kept goes at its last use. */
+START_TEST(flex_keeps_and_gives)
+{
+    struct fixture f;
+    struct heads h;
+    struct mpl_tensor *mask, *lse, *y;
+
+    fixture_begin(&f);
+    h = make_heads(&f, BF16, 4, 2, 5, 16);
+    mask = fixture_leaf(&f, MPL_INT32, SHAPE(1), false);
+    fixture_log(&f);
+    y = mpl_hold(mpl_op_flex_attention(f.tape, h.q, h.k, h.v, mask, &lse));
+    mpl_consume(f.tape, lse);
+    ck_assert_str_eq(fixture_log(&f), FLEX ":80 " FLEX ":80 " FLEX ":640 ~" FLEX ":80");
+    ck_assert_uint_eq(fixture_saved(y), 640 + 320 + 320 + 4 + 640 + 80);
+    mpl_backward(f.tape, y);
+    ck_assert_str_eq(fixture_log(&f), "ones_like:640 zeros:80 " BUF ":80 ~zeros:80 " BUF ":640 " BUF
+                                      ":320 " BUF ":320 ~" BUF ":80 ~" FLEX ":80 ~ones_like:640");
+    mpl_drop(f.tape, y);
+    mpl_drop(f.tape, mask);
+    drop_heads(&f, &h);
+    fixture_end(&f);
+}
+END_TEST
+
+/* float32 queries under bfloat16 are cast inside; their gradient is cast back. */
+START_TEST(flex_casts_under_autocast)
+{
+    struct fixture f;
+    struct heads h;
+    struct mpl_tensor *mask, *lse, *y;
+
+    fixture_begin(&f);
+    h = make_heads(&f, BF16, 2, 2, 5, 16);
+    mpl_drop(f.tape, h.q);
+    h.q = fixture_leaf(&f, F32, SHAPE(1, 2, 5, 16), true);
+    mask = fixture_leaf(&f, MPL_INT32, SHAPE(1), false);
+    fixture_log(&f);
+    f.tape->autocast = BF16;
+    y = mpl_hold(mpl_op_flex_attention(f.tape, h.q, h.k, h.v, mask, &lse));
+    f.tape->autocast = MPL_DTYPE_NONE;
+    mpl_consume(f.tape, lse);
+    ck_assert_int_eq(y->dtype, BF16);
+    ck_assert_str_eq(fixture_log(&f), BUF ":320 " FLEX ":40 " FLEX ":40 " FLEX ":320 ~" FLEX ":40");
+    mpl_backward(f.tape, y);
+    ck_assert_int_eq(h.q->grad->dtype, F32);
+    ck_assert_str_eq(fixture_log(&f), "ones_like:320 zeros:40 " BUF ":40 ~zeros:40 " BUF ":320 " BUF
+                                      ":320 " BUF ":320 ~" BUF ":40 ~" FLEX ":40 ~" BUF ":320 " BUF
+                                      ":640 ~" BUF ":320 ~ones_like:320");
+    mpl_drop(f.tape, y);
+    mpl_drop(f.tape, mask);
+    drop_heads(&f, &h);
+    fixture_end(&f);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("attention");
@@ -363,5 +578,10 @@ int main(void)
     tcase_add_test(tcase, math_in_half_is_float32);
     tcase_add_test(tcase, sdpa_casts_under_autocast);
     tcase_add_test(tcase, eager_attention_keeps_6_bytes_a_score);
+    tcase_add_loop_test(tcase, package_keeps_and_gives, 0, ROWS(package_table));
+    tcase_add_test(tcase, package_pads_head_sizes);
+    tcase_add_loop_test(tcase, package_takes_scratch, 0, ROWS(package_scratch_table));
+    tcase_add_test(tcase, flex_keeps_and_gives);
+    tcase_add_test(tcase, flex_casts_under_autocast);
     return test_run("attention", tcase);
 }
