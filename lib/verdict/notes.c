@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fail.h"
 
@@ -90,6 +91,16 @@ static void add_timing(struct memplan_report *report)
             "far behind the host, more is reserved");
 }
 
+/* What attention takes that is in no figure. */
+static void add_attention(struct memplan_report *report, const struct mpl_plan *plan)
+{
+    if (plan->training.attention == MPL_ATTENTION_FLEX &&
+        strcmp(plan->model.model_type, "eagle3") != 0)
+        add(report, MPL_NOTE_NOT_MODELLED, "training.attention",
+            "what Inductor takes in the first step to compile and time flex_attention (50 MiB at "
+            "a time were seen) is not counted, and may stay reserved");
+}
+
 enum memplan_status mpl_notes_collect(const struct mpl_spec *spec, struct memplan_report *report,
                                       struct memplan_error *err)
 {
@@ -113,6 +124,7 @@ enum memplan_status mpl_notes_collect(const struct mpl_spec *spec, struct mempla
         add(report, codes[notes->notes[i].kind], notes->notes[i].path, "%s", notes->notes[i].text);
     }
     add_timing(report);
+    add_attention(report, plan);
     add_capacity(report);
     if (report->uses_readings)
         add_readings(report);

@@ -325,6 +325,36 @@ START_TEST(long_text_is_cut_between_characters)
 }
 END_TEST
 
+/* What compiling takes is in no figure, and the report says so. */
+static const struct {
+    const char *attention;
+    bool is_told;
+} told_table[] = {{"sdpa", false}, {"flex_attention", true}};
+
+START_TEST(compiled_attention_is_told)
+{
+    const json_t *note;
+    char plan[512];
+    json_t *report;
+    bool is_told = false;
+    size_t i;
+
+    snprintf(plan, sizeof(plan),
+             "{" TINY_MODEL("1000") ", \"training\": {\"sequence_length\": 256, \"attention\": "
+                                    "\"%s\"}}",
+             told_table[_i].attention);
+    report = estimate(plan, NULL);
+    json_array_foreach(json_object_get(report, "notes"), i, note)
+    {
+        const char *code = json_string_value(json_object_get(note, "code"));
+
+        is_told |= code && !strcmp(code, "N002");
+    }
+    ck_assert_int_eq(is_told, told_table[_i].is_told);
+    json_decref(report);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("report");
@@ -335,5 +365,6 @@ int main(void)
     tcase_add_test(tcase, readings_can_be_ignored);
     tcase_add_test(tcase, figures_add_up);
     tcase_add_test(tcase, long_text_is_cut_between_characters);
+    tcase_add_loop_test(tcase, compiled_attention_is_told, 0, ROWS(told_table));
     return test_run("report", tcase);
 }

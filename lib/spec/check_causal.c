@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* Stage "spec": what is refused of runs of transformers' models. */
+#include "spec/gap.h"
+
+#include <string.h>
+
+#include "spec/config_class.h"
+#include "spec/fields.h"
+#include "spec/text.h"
+
+/* Ways of checkpointing that PyTorch refuses, or that were not compared. */
+static enum memplan_status check_checkpointing(const struct mpl_plan *plan,
+                                               struct memplan_error *err)
+{
+    const struct mpl_training *t = &plan->training;
+    const bool is_selective = t->activation_checkpointing == MPL_CHECKPOINTING_SELECTIVE;
+    const bool is_sharded = plan->parallelism.strategy != MPL_STRATEGY_NONE;
+    const struct mpl_gap gaps[] = {
+        {is_selective && t->use_reentrant, "/training/use_reentrant",
+         "training.use_reentrant: selective checkpointing needs use_reentrant false"},
+        {is_selective && t->offload_activations, "/training/offload_activations",
+         "training.offload_activations: not modelled with selective checkpointing"},
+        {is_selective && t->attention == MPL_ATTENTION_SDPA && t->parameter_dtype == MPL_FLOAT32 &&
+             t->autocast == MPL_DTYPE_NONE,
+         "/training/activation_checkpointing",
+         "training.activation_checkpointing: selective is not modelled with float32 attention"},
+        {is_selective && (t->lora.r || plan->model.num_local_experts),
+         "/training/activation_checkpointing",
+         "training.activation_checkpointing: selective is not modelled with adapters or experts"},
+        {t->use_reentrant && plan->model.output_router_logits, "/training/use_reentrant",
+         "training.use_reentrant: not modelled with model.output_router_logits"},
+        {t->offload_activations && t->quantization.name != MPL_QUANTIZATION_NONE,
+         "/training/offload_activations",
+         "training.offload_activations: not modelled with weights in 4 bits"},
+        {is_sharded && is_selective, "/training/activation_checkpointing",
+         "training.activation_checkpointing: selective is not modelled with a sharding strategy"},
+        {is_sharded && t->use_reentrant, "/training/use_reentrant",
+         "training.use_reentrant: not modelled with a sharding strategy"},
+        {is_sharded && t->offload_activations, "/training/offload_activations",
+         "training.offload_activations: not modelled with a sharding strategy"},
+    };
+
+    return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
+static enum memplan_status check_loss(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_training *t = &plan->training;
+    const struct mpl_loss_spec *l = &t->loss;
+    const bool is_plain = l->name == MPL_LOSS_CROSS_ENTROPY;
+    const struct mpl_gap gaps[] = {
+        {t->loss_scaling && t->parameter_dtype == MPL_FLOAT16, "/training/loss_scaling",
+         "training.loss_scaling: GradScaler refuses gradients in float16"},
+        {t->loss_scaling && t->optimizer.fused == MPL_TRUE, "/training/loss_scaling",
+         "training.loss_scaling: not modelled with a fused optimizer"},
+        {t->loss_scaling && plan->parallelism.strategy != MPL_STRATEGY_NONE,
+         "/training/loss_scaling", "training.loss_scaling: not modelled with a sharding strategy"},
+        {t->loss_scaling && (t->optimizer.in_backward || t->optimizer.master_weights ||
+                             t->optimizer.offload_gradients),
+         "/training/loss_scaling",
+         "training.loss_scaling: not modelled with steps in backward, master weights or gradients "
+         "on the host"},
+        {l->label_smoothing > 0 && !is_plain, "/training/loss/label_smoothing",
+         "training.loss.label_smoothing: modelled with cross_entropy only"},
+        {l->label_smoothing > 0 && (l->num_items_in_batch || l->logits_to_keep),
+         "/training/loss/label_smoothing",
+         "training.loss.label_smoothing: not modelled with num_items_in_batch or logits_to_keep"},
+        {l->logits_to_keep && !is_plain, "/training/loss/logits_to_keep",
+         "training.loss.logits_to_keep: modelled with cross_entropy only"},
+        {l->num_items_in_batch && !is_plain && l->name != MPL_LOSS_FUSED_LINEAR,
+         "/training/loss/num_items_in_batch",
+         "training.loss.num_items_in_batch: modelled with cross_entropy and "
+         "fused_linear_cross_entropy"},
+        {l->name == MPL_LOSS_FORWARD_KL && l->teacher_heads &&
+             (l->teacher_hidden_size ? l->teacher_hidden_size : plan->model.hidden_size) %
+                 l->teacher_heads,
+         "/training/loss/teacher/num_attention_heads",
+         "training.loss.teacher.num_attention_heads: expected a divisor of the teacher's "
+         "hidden_size"},
+        {l->name == MPL_LOSS_FORWARD_KL && l->teacher_layers > plan->model.num_hidden_layers &&
+             plan->model.sliding_window > 0,
+         "/training/loss/teacher/num_hidden_layers",
+         "training.loss.teacher.num_hidden_layers: more layers than the model is not modelled "
+         "with a sliding window"},
+        {l->name == MPL_LOSS_CHUNKED_NLL && t->keep_outputs, "/training/keep_outputs",
+         "training.keep_outputs: not modelled with chunked_nll"},
+        {(l->name == MPL_LOSS_CHUNKED || l->name == MPL_LOSS_TORCHTITAN) &&
+             t->sequence_length % l->chunks,
+         "/training/loss/chunks",
+         "training.loss.chunks: expected a divisor of training.sequence_length"},
+        {l->name != MPL_LOSS_CROSS_ENTROPY && plan->parallelism.strategy != MPL_STRATEGY_NONE,
+         "/training/loss/name",
+         "training.loss.name: only cross_entropy is modelled with a sharding strategy"},
+        {l->name != MPL_LOSS_CROSS_ENTROPY && t->offload_activations,
+         "/training/offload_activations",
+         "training.offload_activations: modelled with cross_entropy only"},
+        {l->name != MPL_LOSS_CROSS_ENTROPY && t->lora.r, "/training/loss/name",
+         "training.loss.name: only cross_entropy is modelled with adapters"},
+        {l->name != MPL_LOSS_CROSS_ENTROPY && t->shared_batch, "/training/shared_batch",
+         "training.shared_batch: modelled with cross_entropy only"},
+        {l->name == MPL_LOSS_CLASSIFICATION && plan->model.pad_token_id < 0 &&
+             t->micro_batch_size > 1,
+         "/model/pad_token_id",
+         "model.pad_token_id: sequence_classification of more than one sequence needs a padding "
+         "token"},
+    };
+
+    return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
+/* What the package's kernels do not take. */
+static enum memplan_status check_flash(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_training *t = &plan->training;
+    const struct mpl_model *m = &plan->model;
+    const enum mpl_dtype policy = plan->parallelism.param_dtype;
+    const bool is_wide = t->autocast == MPL_DTYPE_NONE && t->parameter_dtype == MPL_FLOAT32 &&
+                         (policy == MPL_DTYPE_NONE || policy == MPL_FLOAT32);
+    const double cc = plan->device.compute_capability;
+    const struct mpl_gap gaps[] = {
+        {is_wide, "/training/attention",
+         "training.attention: flash_attention_2 takes bfloat16 and float16 only: give "
+         "training.autocast or training.parameter_dtype"},
+        {m->head_dim > 256 || m->qk_nope_head_dim + m->qk_rope_head_dim > 256, "/model/head_dim",
+         "model.head_dim: flash_attention_2 takes heads of at most 256 elements"},
+        {m->attn_logit_softcapping > 0 && m->attention_dropout > 0, "/model/attention_dropout",
+         "model.attention_dropout: flash_attention_2 has no dropout of capped scores"},
+        {cc > 0 && cc < 8.0, "/device/compute_capability",
+         "device.compute_capability: flash_attention_2 needs 8.0 or newer"},
+    };
+
+    if (t->attention != MPL_ATTENTION_FLASH_2)
+        return MEMPLAN_OK;
+    return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
+/* Compiled flex_attention: what transformers or the kernels refuse, and what was not compared. */
+static enum memplan_status check_flex(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);
+    const struct mpl_training *t = &plan->training;
+    const struct mpl_model *m = &plan->model;
+    const struct mpl_gap gaps[] = {
+        {m->attention_dropout > 0, "/model/attention_dropout",
+         "model.attention_dropout: flex_attention has no dropout, expected 0"},
+        {config && config->has_no_flex, "/training/attention",
+         "training.attention: this family has no flex_attention, or it is not modelled"},
+        {m->kv_lora_rank > 0, "/training/attention",
+         "training.attention: flex_attention of latent attention is not modelled"},
+        {plan->parallelism.strategy != MPL_STRATEGY_NONE, "/training/attention",
+         "training.attention: flex_attention is not modelled over sharded weights"},
+        {!mpl_version_at_least(&plan->pytorch, 2, 9, 0), "/software/pytorch",
+         "software.pytorch: flex_attention is modelled from 2.9 on"},
+        {!mpl_version_at_least(&plan->transformers, 5, 0, 0), "/software/transformers",
+         "software.transformers: flex_attention is modelled from 5.0 on"},
+    };
+
+    if (t->attention != MPL_ATTENTION_FLEX)
+        return MEMPLAN_OK;
+    return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
+enum memplan_status mpl_check_causal(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_training *t = &plan->training;
+    const struct mpl_gap gaps[] = {
+        {t->loss.name == MPL_LOSS_KL_DIV, "/training/loss/name",
+         "training.loss.name: kl_div is modelled for eagle3 only"},
+        {t->compile != MPL_COMPILE_NONE, "/training/compile",
+         "training.compile: torch.compile is modelled for eagle3 only"},
+        {strcmp(plan->framework_name, "loop") != 0, "/framework/name",
+         "framework.name: speculators trains eagle3; for the other families only loop is "
+         "modelled"},
+        {!mpl_version_at_least(&plan->transformers, 4, 48, 0), "/software/transformers",
+         "software.transformers: attention, masks and rotary tables of versions before 4.48 are "
+         "not modelled"},
+        {!mpl_version_at_least(&plan->transformers, 4, 53, 0) &&
+             (t->attention == MPL_ATTENTION_EAGER || t->padding),
+         "/software/transformers",
+         "software.transformers: masks of versions before 4.53 are not modelled; modelled: sdpa "
+         "without padding"},
+        {!mpl_version_at_least(&plan->pytorch, 2, 0, 0), "/software/pytorch",
+         "software.pytorch: versions before 2.0 are not modelled"},
+    };
+    enum memplan_status status = mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+
+    if (!status)
+        status = check_checkpointing(plan, err);
+    if (!status)
+        status = check_loss(plan, err);
+    if (!status)
+        status = check_flash(plan, err);
+    return status ? status : check_flex(plan, err);
+}
+
+/* Adapters, weights in 4 bits, and what is needed for them. */
+enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_training *t = &plan->training;
+    const bool has_lora = t->lora.r > 0,
+               is_sharded = plan->parallelism.strategy != MPL_STRATEGY_NONE;
+    const bool is_quantized = t->quantization.name != MPL_QUANTIZATION_NONE;
+    const struct mpl_gap gaps[] = {
+        {(has_lora || is_quantized) && (mpl_family_of(plan->model.model_type) == MPL_FAMILY_EAGLE3),
+         "/training/lora", "training.lora, training.quantization: not modelled for eagle3"},
+        {(has_lora || is_quantized) && is_sharded, "/training/lora",
+         "training.lora, training.quantization: not modelled over sharded weights"},
+        {is_quantized && !has_lora, "/training/quantization",
+         "training.quantization: quantised weights do not train; modelled with training.lora"},
+        {t->prepare_for_kbit && !has_lora, "/training/prepare_for_kbit",
+         "training.prepare_for_kbit: freezes the whole model; modelled with training.lora"},
+        {t->lora.saved.count && plan->model.tie_word_embeddings, "/training/lora/modules_to_save",
+         "training.lora.modules_to_save: not modelled with tied embeddings"},
+        {t->lora.use_dora && is_quantized, "/training/lora/use_dora",
+         "training.lora.use_dora: not modelled over weights in 4 bits"},
+        {t->lora.use_dora && t->lora.code == MPL_ADAPTER_PLAIN, "/training/lora/use_dora",
+         "training.lora.use_dora: modelled as peft does it only"},
+    };
+
+    if (has_lora && !t->lora.targets.count)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/lora/target_modules",
+                        "training.lora.target_modules: not given, expected a list of names or "
+                        "all-linear");
+    if (!has_lora && (t->lora.targets.count || t->lora.saved.count))
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/lora/r",
+                        "training.lora.r: not given, expected 1 .. 65536");
+    return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* Combinations that exist and are not modelled: rows of what, where and why, refused by name. */
+#ifndef MPL_SPEC_GAP_H
+#define MPL_SPEC_GAP_H
+
+#include "base/fail.h"
+#include "spec/plan.h"
+
+struct mpl_gap {
+    bool is_here;
+    const char *path, *text;
+};
+
+/** Refuses the first row that is here. */
+enum memplan_status mpl_gaps_refuse(const struct mpl_gap *gaps, size_t count,
+                                    struct memplan_error *err);
+
+/** What transformers' models do not do, or was not compared: check_causal.c. */
+enum memplan_status mpl_check_causal(const struct mpl_plan *plan, struct memplan_error *err);
+enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct memplan_error *err);
+
+/** What speculators' trainer does not do, or was not compared: check_eagle3.c. */
+enum memplan_status mpl_check_eagle3(const struct mpl_plan *plan, struct memplan_error *err);
+
+#endif
