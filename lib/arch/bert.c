@@ -6,12 +6,13 @@
  * configuration_bert.py; release 5.24.0
  */
 #include "arch/bert.h"
+#include "arch/arch.h"
 
 #include <stdio.h>
 
-#include "arch/decoder.h"
 #include "base/fail.h"
 #include "op/op.h"
+#include "part/decoder.h"
 
 /* The family's own, around the layers. */
 struct ends {
@@ -318,7 +319,8 @@ const struct mpl_config_key mpl_bert_keys[] = {
 
 const struct mpl_arch mpl_arch_bert = {
     .config = {.model_type = "bert",
-               .help = "BERT, trained as a masked language model", .has_no_flex = true,
+               .help = "BERT, trained as a masked language model",
+               .has_no_flex = true,
                .task = MPL_TASK_MASKED_LM,
                .keys = mpl_bert_keys},
     .build = build,

@@ -4,7 +4,8 @@
 #ifndef MPL_ARCH_BERT_H
 #define MPL_ARCH_BERT_H
 
-#include "arch/causal_lm.h"
+#include "arch/arch.h"
+#include "part/causal_lm.h"
 
 /** What differs between BERT and RoBERTa. */
 struct mpl_bert_form {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/bloom/modeling_bloom.py, configuration_bloom.py; release 5.24.0 */
-#include "arch/causal_lm.h"
+#include "arch/arch.h"
 #include "base/fail.h"
 #include "op/op.h"
 #include "op/rule.h"
+#include "part/causal_lm.h"
 
 struct layer {
     struct mpl_lm_layer base;

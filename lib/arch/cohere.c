@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/cohere/modeling_cohere.py, configuration_cohere.py; release 5.24.0 */
-#include "arch/block.h"
+#include "arch/arch.h"
 #include "op/op.h"
+#include "part/block.h"
 
 static struct mpl_tensor *scale_logits(struct mpl_tape *tape, struct mpl_lm *lm,
                                        struct mpl_tensor *logits)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/cohere2/modeling_cohere2.py, configuration_cohere2.py; release 5.24.0
  */
-#include "arch/block.h"
+#include "arch/arch.h"
 #include "op/op.h"
+#include "part/block.h"
 
 static struct mpl_tensor *scale_logits(struct mpl_tape *tape, struct mpl_lm *lm,
                                        struct mpl_tensor *logits)

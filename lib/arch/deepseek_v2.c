@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/deepseek_v2/modeling_deepseek_v2.py, configuration_deepseek_v2.py;
  * release 5.24.0 */
-#include "arch/mla.h"
+#include "arch/arch.h"
 #include "base/fail.h"
 #include "op/op.h"
+#include "part/mla.h"
 
 /* lm->cos is freqs_cis, lm->sin is not there. int64 stands for complex64: it has its size, and no
  * wrapper casts it. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/deepseek_v3/modeling_deepseek_v3.py, configuration_deepseek_v3.py;
  * release 5.24.0 */
-#include "arch/decoder.h"
-#include "arch/mla.h"
+#include "arch/arch.h"
 #include "base/fail.h"
 #include "op/op.h"
+#include "part/decoder.h"
+#include "part/mla.h"
 
 /* cat([x1 * cos - x2 * sin, x2 * cos + x1 * sin]) of the even and the odd elements */
 static struct mpl_tensor *turn_pairs(struct mpl_tape *tape, struct mpl_tensor *const x[2],

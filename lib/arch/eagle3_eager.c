@@ -5,10 +5,10 @@
  * source: speculators/models/eagle3/model_definitions.py, core.py (loss_function,
  * compute_accuracy); torch/nn/attention/flex_attention.py
  */
-#include "arch/decoder.h"
 #include "arch/eagle3.h"
-#include "arch/masking.h"
 #include "op/rule.h"
+#include "part/decoder.h"
+#include "part/masking.h"
 
 /* A held temporary. */
 static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,

@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
-#include "arch/decoder.h"
 #include "arch/eagle3.h"
 #include "op/rule.h"
+#include "part/decoder.h"
 
 /* Locals of forward; held. */
 struct locals {

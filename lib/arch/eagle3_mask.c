@@ -8,8 +8,8 @@
  * source: speculators/models/eagle3/attention.py (create_combined_mask_mod, extend_mask_for_draft_
  * tokens), torch/nn/attention/flex_attention.py (create_block_mask, _ordered_to_dense, BlockMask)
  */
-#include "arch/block_mask.h"
 #include "arch/eagle3.h"
+#include "part/block_mask.h"
 
 /* Held, [rows, cols]. */
 static struct mpl_tensor *make(struct mpl_tape *tape, enum mpl_dtype dtype, struct mpl_dim rows,

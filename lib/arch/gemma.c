@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/gemma/modeling_gemma.py, configuration_gemma.py; release 5.24.0 */
 #include "arch/gemma.h"
-#include "arch/block.h"
+#include "arch/arch.h"
 #include "op/op.h"
+#include "part/block.h"
 
 /* A scalar, made while the weights' format is torch's default one. */
 void mpl_gemma_describe_embedding(struct mpl_lm *lm)

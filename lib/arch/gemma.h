@@ -3,7 +3,7 @@
 #ifndef MPL_ARCH_GEMMA_H
 #define MPL_ARCH_GEMMA_H
 
-#include "arch/causal_lm.h"
+#include "part/causal_lm.h"
 
 /** The buffer of the embedding's scale. */
 void mpl_gemma_describe_embedding(struct mpl_lm *lm);

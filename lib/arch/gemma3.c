@@ -2,6 +2,7 @@
 /* The text part of Gemma 3's files for text and pictures: Gemma3ForCausalLM over text_config.
  *
  * source: transformers/models/gemma3/configuration_gemma3.py; release 5.24.0 */
+#include "arch/arch.h"
 #include "arch/gemma.h"
 
 static const struct mpl_config_key keys[] = {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/gemma3/modeling_gemma3.py, configuration_gemma3.py; release 5.24.0 */
-#include "arch/block.h"
+#include "arch/arch.h"
 #include "arch/gemma.h"
 #include "base/fail.h"
+#include "part/block.h"
 
 static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/gpt2/modeling_gpt2.py, configuration_gpt2.py; release 5.24.0 */
-#include "arch/causal_lm.h"
+#include "arch/arch.h"
+#include "part/causal_lm.h"
 
-#include "arch/decoder.h"
 #include "op/op.h"
+#include "part/decoder.h"
 
 struct layer {
     struct mpl_lm_layer base;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/gpt_neox/modeling_gpt_neox.py, configuration_gpt_neox.py; release
  * 5.24.0 */
-#include "arch/causal_lm.h"
-#include "arch/decoder.h"
+#include "arch/arch.h"
 #include "op/op.h"
+#include "part/causal_lm.h"
+#include "part/decoder.h"
 
 struct layer {
     struct mpl_lm_layer base;

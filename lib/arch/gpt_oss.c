@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/gpt_oss/modeling_gpt_oss.py, configuration_gpt_oss.py; release 5.24.0
  */
-#include "arch/decoder.h"
-#include "arch/experts.h"
+#include "arch/arch.h"
 #include "base/fail.h"
 #include "op/op.h"
+#include "part/decoder.h"
+#include "part/experts.h"
 
 struct layer {
     struct mpl_parts_layer parts;

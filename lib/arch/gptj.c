@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/gptj/modeling_gptj.py, configuration_gptj.py; release 5.24.0 */
-#include "arch/causal_lm.h"
-#include "arch/decoder.h"
+#include "arch/arch.h"
 #include "op/op.h"
+#include "part/causal_lm.h"
+#include "part/decoder.h"
 
 struct layer {
     struct mpl_lm_layer base;

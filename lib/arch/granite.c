@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/granite/modeling_granite.py, configuration_granite.py; release 5.24.0
  */
-#include "arch/block.h"
+#include "arch/arch.h"
 #include "op/op.h"
+#include "part/block.h"
 
 static struct mpl_tensor *scale_embeds(struct mpl_tape *tape, struct mpl_lm *lm,
                                        struct mpl_tensor *embeds)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/llama/modeling_llama.py, configuration_llama.py; release 5.24.0 */
-#include "arch/causal_lm.h"
+#include "arch/arch.h"
+#include "part/causal_lm.h"
 
 static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *layer)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/mixtral/modeling_mixtral.py, configuration_mixtral.py; release 5.24.0
  */
-#include "arch/experts.h"
+#include "arch/arch.h"
+#include "part/experts.h"
 
 static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/nemotron/modeling_nemotron.py, configuration_nemotron.py;
  * release 5.24.0 */
-#include "arch/block.h"
+#include "arch/arch.h"
+#include "part/block.h"
 
 static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/opt/modeling_opt.py, configuration_opt.py; release 5.24.0 */
-#include "arch/causal_lm.h"
-#include "arch/decoder.h"
+#include "arch/arch.h"
 #include "op/op.h"
+#include "part/causal_lm.h"
+#include "part/decoder.h"
 
 /* Rows of the position table before the first position. */
 #define OFFSET 2

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/phi3/modeling_phi3.py, configuration_phi3.py; release 5.24.0 */
-#include "arch/block.h"
+#include "arch/arch.h"
+#include "part/block.h"
 
 static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
 {

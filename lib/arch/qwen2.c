@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/qwen2/modeling_qwen2.py, configuration_qwen2.py; release 5.24.0 */
-#include "arch/causal_lm.h"
+#include "arch/arch.h"
+#include "part/causal_lm.h"
 
 /* Bias in q, k and v, none in o. */
 static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *layer)

@@ -2,7 +2,8 @@
 /* source: transformers/models/qwen2_moe/modeling_qwen2_moe.py, configuration_qwen2_moe.py;
  * release 5.24.0
  */
-#include "arch/experts.h"
+#include "arch/arch.h"
+#include "part/experts.h"
 
 static void add_sparse(struct mpl_network *network, struct mpl_moe_layer *layer)
 {

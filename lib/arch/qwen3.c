@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/qwen3/modeling_qwen3.py, configuration_qwen3.py; release 5.24.0 */
-#include "arch/causal_lm.h"
+#include "arch/arch.h"
+#include "part/causal_lm.h"
 
 /* Queries and keys are normalised by head. */
 static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/roberta/modeling_roberta.py, configuration_roberta.py; release 5.24.0
  */
+#include "arch/arch.h"
 #include "arch/bert.h"
 
 static const struct mpl_bert_form form = {

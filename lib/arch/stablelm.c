@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/stablelm/modeling_stablelm.py, configuration_stablelm.py; release
  * 5.24.0 */
-#include "arch/block.h"
+#include "arch/arch.h"
 #include "base/fail.h"
 #include "op/op.h"
+#include "part/block.h"
 
 static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
 {

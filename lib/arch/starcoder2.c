@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* source: transformers/models/starcoder2/modeling_starcoder2.py, configuration_starcoder2.py;
  * release 5.24.0 */
-#include "arch/block.h"
+#include "arch/arch.h"
 #include "op/op.h"
+#include "part/block.h"
 
 static struct mpl_tensor *enter(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *embeds)
 {

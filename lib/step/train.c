@@ -2,7 +2,7 @@
 /* Stage "step": runs the plan's training loop on the tape, in the real code's order. */
 #include "step/train.h"
 
-#include "arch/adapter.h"
+#include "part/adapter.h"
 #include "arch/arch.h"
 #include "base/fail.h"
 #include "op/linear_4bit.h"

@@ -14,9 +14,10 @@ spec: table
 ingest: table spec
 tape: table timeline spec
 op: table timeline tape spec
-step: table timeline tape op arch optim parallel spec
+step: table timeline tape op part arch optim parallel spec
 compile: table timeline tape
-arch: table timeline tape op step spec compile parallel
+part: table timeline tape op step spec compile
+arch: table timeline tape op step part spec compile parallel
 optim: table timeline tape op step spec
 parallel: table timeline tape op step optim spec
 replay: table timeline

@@ -2,7 +2,7 @@
 /* Steps: networks and modules, the order of a training loop, who keeps batch, loss and output; the
  * Llama family's parameters, masks and tables. */
 #include "arch/arch.h"
-#include "arch/masking.h"
+#include "part/masking.h"
 #include "step/frozen.h"
 #include "step/train.h"
 #include "tape_fixture.h"

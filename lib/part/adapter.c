@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Low-rank adapters around linear layers, and weights in 4 bits below them.
+ *
+ * source: peft 0.21.2: tuners/lora/layer.py (LoraLayer, Linear), tuners/lora/bnb.py (Linear4bit),
+ * tuners/tuners_utils.py (check_target_module_exists), utils/other.py (ModulesToSaveWrapper)
+ */
+#include "part/adapter.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "op/linear_4bit.h"
+#include "op/op.h"
+#include "part/dora.h"
+
+/* ---- which ------------------------------------------------------------------------------------
+ */
+
+bool mpl_is_adapted(struct mpl_network *network, const char *name)
+{
+    const struct mpl_lora *lora = &network->plan->training.lora;
+    uint32_t met = 0;
+
+    if (!lora->r || mpl_network_lists(network, name, &lora->saved, &met))
+        return false;
+    if (lora->targets.count == 1 && !strcmp(lora->targets.of[0], "all-linear")) {
+        network->targets_met |= network->is_in_head ? 0 : 1;
+        return !network->is_in_head;
+    }
+    return mpl_network_lists(network, name, &lora->targets, &network->targets_met);
+}
+
+bool mpl_is_quantized(const struct mpl_network *network, const char *name)
+{
+    const struct mpl_quantization *q = &network->plan->training.quantization;
+    uint32_t met = 0;
+
+    if (q->name == MPL_QUANTIZATION_NONE)
+        return false;
+    return q->skip.count ? !mpl_network_lists(network, name, &q->skip, &met) : !network->is_in_head;
+}
+
+/* ---- description ------------------------------------------------------------------------------
+ */
+
+static uint32_t add(struct mpl_network *network, const char *name, const char *suffix,
+                    struct mpl_shape shape)
+{
+    const uint32_t index = mpl_network_add_under(network, name, suffix, shape);
+
+    if (index != UINT32_MAX) {
+        struct mpl_parameter *p = &network->parameters[index];
+
+        p->dtype = p->loaded_dtype = network->plan->training.lora.adapter_dtype;
+        p->is_adapter = true;
+        p->is_trainable = true;
+    }
+    return index;
+}
+
+void mpl_adapter_add(struct mpl_network *network, const char *name, const struct mpl_linear *linear,
+                     int64_t out, int64_t in)
+{
+    const struct mpl_lora *lora = &network->plan->training.lora;
+    const bool is_peft = lora->code == MPL_ADAPTER_PEFT;
+    struct mpl_adapter *adapter = mpl_arena_zalloc(network->arena, sizeof(*adapter));
+
+    if (!adapter || linear->weight == UINT32_MAX)
+        return; /* the network's room is checked by whoever asked for it */
+    adapter->a = add(network, name, is_peft ? ".lora_A.default.weight" : ".a.weight",
+                     mpl_shape2(mpl_dim(lora->r), mpl_dim(in)));
+    adapter->b = add(network, name, is_peft ? ".lora_B.default.weight" : ".b.weight",
+                     mpl_shape2(mpl_dim(out), mpl_dim(lora->r)));
+    adapter->magnitude =
+        lora->use_dora
+            ? add(network, name, ".lora_magnitude_vector.default.weight", mpl_shape1(mpl_dim(out)))
+            : MPL_NO_PARAMETER;
+    network->parameters[linear->weight].adapter = adapter;
+}
+
+void mpl_quantized_add(struct mpl_network *network, const struct mpl_linear *linear, int64_t out,
+                       int64_t in)
+{
+    const struct mpl_quantization *q = &network->plan->training.quantization;
+    struct mpl_quantized *weight = mpl_arena_zalloc(network->arena, sizeof(*weight));
+
+    if (!weight || linear->weight == UINT32_MAX)
+        return;
+    weight->out = out;
+    weight->in = in;
+    weight->dtype = network->plan->training.parameter_dtype;
+    weight->compute = q->compute_dtype;
+    weight->is_double = q->is_double;
+    network->parameters[linear->weight].quantized = weight;
+    network->parameters[linear->weight].is_trainable = false;
+    if (linear->bias != MPL_NO_PARAMETER)
+        network->parameters[linear->bias].is_quantized_bias = true;
+}
+
+/* ---- forward ----------------------------------------------------------------------------------
+ */
+
+/* bias.data = bias.data.to(x.dtype): once for good */
+static struct mpl_tensor *settled_bias(struct mpl_tape *tape, const struct mpl_network *network,
+                                       const struct mpl_linear *linear, enum mpl_dtype dtype)
+{
+    struct mpl_tensor *bias = mpl_parameter_of(network, linear->bias), *cast;
+    struct mpl_parameter *p;
+
+    if (!bias || bias->is_void || bias->dtype == dtype || tape->is_stopped)
+        return bias;
+    p = &network->parameters[linear->bias];
+    tape->category = MPL_CATEGORY_PARAMETERS;
+    cast = mpl_hold(mpl_empty(tape, "_to_copy.default", dtype, &bias->shape));
+    tape->category = MPL_CATEGORY_TEMPORARY;
+    mpl_drop(tape, p->tensor);
+    p->tensor = cast;
+    p->dtype = dtype;
+    return cast;
+}
+
+struct mpl_tensor *mpl_linear_base_call(struct mpl_tape *tape, const struct mpl_network *network,
+                                        const struct mpl_linear *linear, struct mpl_tensor *x)
+{
+    struct mpl_quantized *quantized = network->parameters[linear->weight].quantized;
+    struct mpl_tensor *bias;
+
+    if (quantized) {
+        const enum mpl_dtype dtype =
+            quantized->compute == MPL_DTYPE_NONE ? (enum mpl_dtype)x->dtype : quantized->compute;
+
+        bias = settled_bias(tape, network, linear, dtype);
+        return mpl_op_linear_4bit(tape, x, quantized, bias);
+    }
+    if (network->parameters[linear->weight].forward)
+        return network->parameters[linear->weight].forward(tape, network, linear, x);
+    bias = mpl_parameter_of(network, linear->bias);
+    return linear->is_conv1d
+               ? mpl_op_conv1d(tape, x, mpl_network_weight(network, linear->weight), bias)
+               : mpl_op_linear(tape, x, mpl_network_weight(network, linear->weight), bias);
+}
+
+/* lora_B(lora_A(x)) * scaling; floating. Consumes a floating x. */
+static struct mpl_tensor *low_rank(struct mpl_tape *tape, const struct mpl_network *network,
+                                   const struct mpl_adapter *adapter, struct mpl_tensor *x)
+{
+    struct mpl_tensor *a = mpl_op_linear(tape, x, mpl_network_weight(network, adapter->a), NULL);
+    struct mpl_tensor *b = mpl_op_linear(tape, a, mpl_network_weight(network, adapter->b), NULL);
+
+    return mpl_op_mul_number(tape, b);
+}
+
+/* base(x) + scale * b(a(x)) */
+static struct mpl_tensor *plain(struct mpl_tape *tape, const struct mpl_network *network,
+                                const struct mpl_linear *linear, struct mpl_tensor *x)
+{
+    const struct mpl_adapter *adapter = network->parameters[linear->weight].adapter;
+    const double p = network->plan->training.lora.dropout;
+    struct mpl_tensor *result = mpl_linear_base_call(tape, network, linear, x);
+
+    return mpl_op_add(tape, result, low_rank(tape, network, adapter, mpl_op_dropout(tape, x, p)));
+}
+
+/* Over 4 bits the result is cloned, and without autocast it is what is cast, not the sum. */
+static struct mpl_tensor *over_4bit(struct mpl_tape *tape, const struct mpl_network *network,
+                                    const struct mpl_linear *linear, struct mpl_tensor *argument)
+{
+    const struct mpl_adapter *adapter = network->parameters[linear->weight].adapter;
+    const struct mpl_tensor *weight = mpl_network_weight(network, adapter->a);
+    const double p = network->plan->training.lora.dropout;
+    struct mpl_tensor *result = mpl_hold(mpl_linear_base_call(tape, network, linear, argument));
+    struct mpl_tensor *x = mpl_hold(mpl_return(mpl_hold(argument))), *output;
+    const enum mpl_dtype dtype = (enum mpl_dtype)result->dtype;
+
+    mpl_rebind(tape, &result, mpl_op_clone(tape, result));
+    if (tape->autocast == MPL_DTYPE_NONE)
+        mpl_rebind(tape, &x, mpl_op_to(tape, x, (enum mpl_dtype)weight->dtype));
+    output = mpl_hold(low_rank(tape, network, adapter, mpl_op_dropout(tape, x, p)));
+    if (tape->autocast == MPL_DTYPE_NONE)
+        mpl_rebind(tape, &output, mpl_op_to(tape, output, dtype));
+    mpl_rebind(tape, &result, mpl_op_add(tape, result, output));
+    mpl_drop(tape, output);
+    mpl_drop(tape, x);
+    return mpl_return(result);
+}
+
+/* result + lora_B(lora_A(dropout(x.to(dtype of lora_A)))) * scaling, in the dtype of result */
+static struct mpl_tensor *over_linear(struct mpl_tape *tape, const struct mpl_network *network,
+                                      const struct mpl_linear *linear, struct mpl_tensor *argument)
+{
+    const struct mpl_adapter *adapter = network->parameters[linear->weight].adapter;
+    const struct mpl_tensor *weight = mpl_network_weight(network, adapter->a);
+    const double p = network->plan->training.lora.dropout;
+    struct mpl_tensor *result = mpl_hold(mpl_linear_base_call(tape, network, linear, argument));
+    const enum mpl_dtype dtype = (enum mpl_dtype)result->dtype;
+    struct mpl_tensor *x = mpl_hold(mpl_op_to(tape, argument, (enum mpl_dtype)weight->dtype));
+
+    if (adapter->magnitude != MPL_NO_PARAMETER)
+        mpl_rebind(tape, &result, mpl_dora_call(tape, network, linear, result, x));
+    else
+        mpl_rebind(
+            tape, &result,
+            mpl_op_add(tape, result, low_rank(tape, network, adapter, mpl_op_dropout(tape, x, p))));
+    mpl_rebind(tape, &result, mpl_op_to(tape, result, dtype));
+    mpl_drop(tape, x);
+    return mpl_return(result);
+}
+
+struct mpl_tensor *mpl_adapter_call(struct mpl_tape *tape, const struct mpl_network *network,
+                                    const struct mpl_linear *linear, struct mpl_tensor *x)
+{
+    const bool is_peft = network->plan->training.lora.code == MPL_ADAPTER_PEFT;
+    struct mpl_tensor *argument = mpl_hold(x), *out;
+
+    if (!is_peft)
+        out = plain(tape, network, linear, argument);
+    else if (network->parameters[linear->weight].quantized)
+        out = over_4bit(tape, network, linear, argument);
+    else
+        out = over_linear(tape, network, linear, argument);
+    mpl_drop(tape, argument);
+    return out;
+}
+
+/* ---- names that fit nothing -------------------------------------------------------------------
+ */
+
+/* Does a module of that name own a parameter? */
+static bool is_module(const struct mpl_network *network, const char *wanted)
+{
+    char tail[2][80];
+
+    snprintf(tail[0], sizeof(tail[0]), ".%s.weight", wanted);
+    snprintf(tail[1], sizeof(tail[1]), ".%s.bias", wanted);
+    for (uint32_t i = 0; i < network->parameter_count; i++)
+        for (int k = 0; k < 2; k++) {
+            const char *name = network->parameters[i].name;
+            const size_t len = strlen(name), end = strlen(tail[k]);
+
+            if (len >= end && !strcmp(name + len - end, tail[k]))
+                return true;
+        }
+    return false;
+}
+
+enum memplan_status mpl_adapter_check(const struct mpl_network *network, struct memplan_error *err)
+{
+    const struct mpl_lora *lora = &network->plan->training.lora;
+
+    if (!lora->r)
+        return MEMPLAN_OK;
+    for (uint32_t i = 0; i < lora->targets.count; i++)
+        if (!(network->targets_met >> i & 1) && is_module(network, lora->targets.of[i]))
+            return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/lora/target_modules",
+                            "training.lora.target_modules: \"%s\" is no linear layer; adapters of "
+                            "other modules are not modelled",
+                            lora->targets.of[i]);
+    if (!network->targets_met)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/lora/target_modules",
+                        "training.lora.target_modules: no linear layer of the model has one of "
+                        "these names");
+    for (uint32_t i = 0; i < lora->saved.count; i++)
+        if (!(network->saved_met >> i & 1))
+            return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/lora/modules_to_save",
+                            "training.lora.modules_to_save: \"%s\" is no module with parameters of "
+                            "its own",
+                            lora->saved.of[i]);
+    return MEMPLAN_OK;
+}
