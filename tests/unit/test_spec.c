@@ -706,6 +706,19 @@ static const struct {
      "sdpa", MEMPLAN_ERR_UNSUPPORTED, "/model/rope_parameters/sliding_attention/rope_type"},
     {"\"model_type\": \"smollm3\", \"no_rope_layers\": [2], " SIZES, "sdpa", MEMPLAN_ERR_VALUE,
      "/model/no_rope_layers"},
+    {"\"model_type\": \"falcon\", " SIZES, "flash_attention_2", MEMPLAN_ERR_UNSUPPORTED,
+     "/training/attention"},
+    {"\"model_type\": \"bert\", " SIZES, "flash_attention_2\", \"parameter_dtype\": \"bfloat16",
+     MEMPLAN_ERR_UNSUPPORTED, "/training/attention"},
+    {"\"model_type\": \"bloom\", " SIZES, "flex_attention", MEMPLAN_ERR_VALUE,
+     "/training/attention"},
+    {"\"model_type\": \"gpt2\", \"attn_pdrop\": 0, " SIZES, "flex_attention",
+     MEMPLAN_ERR_UNSUPPORTED, "/training/attention"},
+    {"\"model_type\": \"llama\", \"attention_dropout\": 0.1, " SIZES, "flex_attention",
+     MEMPLAN_ERR_UNSUPPORTED, "/model/attention_dropout"},
+    {"\"model_type\": \"llama\", \"head_dim\": 264, " SIZES,
+     "flash_attention_2\", \"parameter_dtype\": \"bfloat16", MEMPLAN_ERR_UNSUPPORTED,
+     "/model/head_dim"},
 };
 
 START_TEST(classes_refuse)
