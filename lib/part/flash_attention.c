@@ -17,7 +17,8 @@ static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_d
     return mpl_hold(mpl_empty(tape, op, dtype, &shape));
 }
 
-/* Looks for packed sequences in the positions of one sequence of s tokens; finds none. */
+/* Looks for packed sequences in the positions of one sequence of s tokens, which encoders do not
+ * hand over; finds none. */
 static void look_for_packing(struct mpl_tape *tape, struct mpl_dim s)
 {
     const struct mpl_shape line = mpl_shape2(mpl_dim(1), s);
@@ -105,7 +106,7 @@ static struct mpl_tensor *attend(struct mpl_tape *tape, const struct mpl_plan *p
     if (call->mask) {
         out = attend_joined(tape, states, options);
     } else {
-        if (qkv[0]->shape.dim[0].n == 1 && qkv[0]->shape.dim[1].n > 1)
+        if (call->is_causal && qkv[0]->shape.dim[0].n == 1 && qkv[0]->shape.dim[1].n > 1)
             look_for_packing(tape, qkv[0]->shape.dim[1]);
         out = mpl_op_flash_attn(tape, states[0], states[1], states[2], &options);
     }

@@ -116,8 +116,11 @@ static enum memplan_status check_flash(const struct mpl_plan *plan, struct mempl
     const enum mpl_dtype policy = plan->parallelism.param_dtype;
     const bool is_wide = t->autocast == MPL_DTYPE_NONE && t->parameter_dtype == MPL_FLOAT32 &&
                          (policy == MPL_DTYPE_NONE || policy == MPL_FLOAT32);
+    const struct mpl_config_class *config = mpl_config_class_find(m->model_type);
     const double cc = plan->device.compute_capability;
     const struct mpl_gap gaps[] = {
+        {config && config->task == MPL_TASK_MASKED_LM, "/training/attention",
+         "training.attention: flash_attention_2 of masked language models is not modelled"},
         {is_wide, "/training/attention",
          "training.attention: flash_attention_2 takes bfloat16 and float16 only: give "
          "training.autocast or training.parameter_dtype"},

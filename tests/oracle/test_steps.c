@@ -59,6 +59,7 @@ static struct {
     {.name = "family-card.jsonl", .is_card = true},
     {.name = "lora-card.jsonl", .is_card = true},
     {.name = "optim-card.jsonl", .is_card = true},
+    {.name = "flex-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "fsdp2-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "ddp-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "fsdp1-card.jsonl", .is_card = true, .has_copies = true},
