@@ -2,7 +2,6 @@
 /* Stage "step": runs the plan's training loop on the tape, in the real code's order. */
 #include "step/train.h"
 
-#include "part/adapter.h"
 #include "arch/arch.h"
 #include "base/fail.h"
 #include "op/linear_4bit.h"
@@ -11,6 +10,7 @@
 #include "optim/optim.h"
 #include "parallel/strategy.h"
 #include "parallel/zero_redundancy.h"
+#include "part/adapter.h"
 #include "step/frozen.h"
 #include "step/reference.h"
 #include "step/repeat.h"

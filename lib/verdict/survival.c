@@ -147,8 +147,9 @@ static enum memplan_status replay_nodes(const struct mpl_survival_case *c,
     }
     survival->probability = 1 - failed;
     survival->at_least = 1 - (failed + unknown);
-    for (node = NODE_COUNT - 1; node >= 0 && n.survives[node] > 0; node--)
-        survival->enough_bytes = n.budget[node];
+    for (node = NODE_COUNT - 1; node >= 0 && n.survives[node] != 0; node--)
+        if (n.survives[node] > 0) /* what was not tried says nothing */
+            survival->enough_bytes = n.budget[node];
     return status;
 }
 
