@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "memory.h"
 #include "message.h"
 #include "text.h"
 
@@ -132,6 +133,7 @@ int main(int argc, char **argv)
 {
     int code;
 
+    memory_prepare();
     compare_versions();
     code = dispatch(argc, argv);
     /* A report that did not reach its reader must not look like an answer. */
