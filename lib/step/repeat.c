@@ -128,9 +128,9 @@ enum mpl_repeat mpl_timeline_repeat(struct mpl_timeline *timeline,
     if (count + (count - start->request) > most_requests)
         return MPL_REPEAT_LIMIT;
     r.before = calloc(2 * count + 1, 1);
-    r.after = r.before + count;
     r.heir = malloc((start->request + 1) * sizeof(*r.heir));
     if (r.before && r.heir) {
+        r.after = r.before + count;
         live_through(timeline, 0, start->event, r.before);
         memcpy(r.after, r.before, count);
         live_through(timeline, start->event, r.end.event, r.after);
