@@ -45,6 +45,7 @@ struct nodes {
     uint64_t budget[NODE_COUNT];
     double weight[NODE_COUNT];
     signed char survives[NODE_COUNT]; /* 1 survives, 0 fails, -1 not known yet */
+    uint64_t same_from[NODE_COUNT];   /* of the replay that says so: lowest budget of its kind */
 };
 
 static struct nodes nodes_of(const struct mpl_survival_case *c)
@@ -58,8 +59,10 @@ static struct nodes nodes_of(const struct mpl_survival_case *c)
         n.survives[i] = -1;
         if (n.budget[i] < c->estimate->live_peak)
             n.survives[i] = 0;
-        else if (unlimited->survived && n.budget[i] >= unlimited->same_from)
+        else if (unlimited->survived && n.budget[i] >= unlimited->same_from) {
             n.survives[i] = 1;
+            n.same_from[i] = unlimited->same_from;
+        }
     }
     return n;
 }
@@ -82,8 +85,10 @@ static enum memplan_status replay_at(const struct mpl_survival_case *c, struct n
                                                 n->budget[node], &result, err);
 
     for (int i = 0; i < NODE_COUNT && !status; i++)
-        if (n->budget[i] >= result.same_from && n->budget[i] < result.same_below)
+        if (n->budget[i] >= result.same_from && n->budget[i] < result.same_below) {
             n->survives[i] = result.survived;
+            n->same_from[i] = result.same_from;
+        }
     return status;
 }
 
@@ -149,7 +154,7 @@ static enum memplan_status replay_nodes(const struct mpl_survival_case *c,
     survival->at_least = 1 - (failed + unknown);
     for (node = NODE_COUNT - 1; node >= 0 && n.survives[node] != 0; node--)
         if (n.survives[node] > 0) /* what was not tried says nothing */
-            survival->enough_bytes = n.budget[node];
+            survival->enough_bytes = n.same_from[node];
     return status;
 }
 

@@ -9,7 +9,7 @@
 struct mpl_survival {
     double probability;    /* 0 to 1; at most this where the search ended early */
     double at_least;       /* the same, or below it where the search ended early */
-    uint64_t enough_bytes; /* lowest budget tried from which on every one survived; 0: none did */
+    uint64_t enough_bytes; /* every budget tried from this on survives; 0: none did */
 };
 
 /** What a judgement is about: the estimator's last trace, and what is known of it. */

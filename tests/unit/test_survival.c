@@ -77,9 +77,8 @@ START_TEST(chance_is_the_normal_one)
         ck_assert_msg(s.probability >= normal(z - STEP / 2) - 1e-6 &&
                           s.probability <= normal(z + STEP / 2) + 1e-6,
                       "%g at %g deviations", s.probability, z);
-        /* The lowest node that survives lies less than a step above what is needed. */
-        ck_assert_uint_ge(s.enough_bytes, NEEDED);
-        ck_assert((double)s.enough_bytes <= (double)NEEDED + STEP * error * usable + 1);
+        /* Whatever budget was tried: the run goes the same from what is needed. */
+        ck_assert_uint_eq(s.enough_bytes, NEEDED);
     }
     mpl_estimator_free(&estimator);
 }
