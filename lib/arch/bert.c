@@ -322,6 +322,7 @@ const struct mpl_arch mpl_arch_bert = {
                .help = "BERT, trained as a masked language model",
                .has_no_flex = true,
                .task = MPL_TASK_MASKED_LM,
+               .has_position_table = true,
                .keys = mpl_bert_keys},
     .build = build,
 };

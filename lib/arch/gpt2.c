@@ -158,6 +158,7 @@ const struct mpl_arch mpl_arch_gpt2 = {
     .config = {.model_type = "gpt2",
                .help = "GPT-2",
                .has_no_flex = true,
+               .has_position_table = true,
                .keys = keys,
                .derive = derive},
     .build = build,

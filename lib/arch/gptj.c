@@ -220,6 +220,10 @@ static const struct mpl_config_key keys[] = {
 };
 
 const struct mpl_arch mpl_arch_gptj = {
-    .config = {.model_type = "gptj", .help = "GPT-J", .keys = keys, .derive = derive},
+    .config = {.model_type = "gptj",
+               .help = "GPT-J",
+               .has_position_table = true,
+               .keys = keys,
+               .derive = derive},
     .build = build,
 };

@@ -221,6 +221,10 @@ static const struct mpl_config_key keys[] = {
 };
 
 const struct mpl_arch mpl_arch_opt = {
-    .config = {.model_type = "opt", .help = "OPT", .keys = keys, .derive = derive},
+    .config = {.model_type = "opt",
+               .help = "OPT",
+               .has_position_table = true,
+               .keys = keys,
+               .derive = derive},
     .build = build,
 };

@@ -13,6 +13,9 @@ static const struct mpl_bert_form form = {
     .has_gelu_head = true,
 };
 
+/* pad_token_id: positions of tokens are counted from the one after it */
+#define PADDING_ID 1
+
 static const struct mpl_lm_family family = {
     MPL_BERT_HOOKS,
     .base = "roberta",
@@ -29,6 +32,8 @@ const struct mpl_arch mpl_arch_roberta = {
                .help = "RoBERTa, trained as a masked language model",
                .has_no_flex = true,
                .task = MPL_TASK_MASKED_LM,
+               .has_position_table = true,
+               .reserved_positions = PADDING_ID + 1,
                .keys = mpl_bert_keys},
     .build = build,
 };

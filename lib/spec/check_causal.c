@@ -108,6 +108,20 @@ static enum memplan_status check_loss(const struct mpl_plan *plan, struct mempla
     return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 }
 
+/* A learned position, or a row of a table, for each token. */
+static enum memplan_status check_positions(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const int64_t longest = mpl_longest_sequence(&plan->model);
+
+    if (plan->training.sequence_length <= longest)
+        return MEMPLAN_OK;
+    return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/sequence_length",
+                    "training.sequence_length: found %lld, expected at most the %lld positions of "
+                    "this %s",
+                    (long long)plan->training.sequence_length, (long long)longest,
+                    plan->model.model_type);
+}
+
 /* What the package's kernels do not take. */
 static enum memplan_status check_flash(const struct mpl_plan *plan, struct memplan_error *err)
 {
@@ -187,6 +201,8 @@ enum memplan_status mpl_check_causal(const struct mpl_plan *plan, struct memplan
     };
     enum memplan_status status = mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 
+    if (!status)
+        status = check_positions(plan, err);
     if (!status)
         status = check_checkpointing(plan, err);
     if (!status)

@@ -28,6 +28,15 @@ const struct mpl_config_key *mpl_config_key_find(const struct mpl_config_class *
     return NULL;
 }
 
+int64_t mpl_longest_sequence(const struct mpl_model *model)
+{
+    const struct mpl_config_class *config = mpl_config_class_find(model->model_type);
+
+    if (!config || !config->has_position_table)
+        return INT64_MAX;
+    return model->max_position_embeddings - config->reserved_positions;
+}
+
 void mpl_config_class_list(char *text, size_t size)
 {
     const struct mpl_config_class *config;

@@ -26,6 +26,8 @@ struct mpl_config_class {
     const char *note;                  /* what a report on this family must say; NULL: nothing */
     enum mpl_task task;                /* UNSET: causal_lm */
     bool has_no_flex;                  /* _supports_flex_attn is not set, or it was not compared */
+    bool has_position_table;           /* a row for each position: beyond the last, PyTorch stops */
+    int64_t reserved_positions;        /* rows of that table that no token of a sequence takes */
     const struct mpl_config_key *keys; /* NULL: all as in the field table */
     /** Works out what was not given, before the general rules do. NULL: nothing. */
     void (*derive)(struct mpl_plan *plan);
@@ -42,6 +44,9 @@ const struct mpl_config_class *mpl_config_class_at(size_t i);
 /** What a class says of a field of the table ("model.hidden_size"), or NULL. */
 const struct mpl_config_key *mpl_config_key_find(const struct mpl_config_class *config,
                                                  const char *path);
+
+/** Tokens of the longest sequence that the model has positions for; INT64_MAX: any. */
+int64_t mpl_longest_sequence(const struct mpl_model *model);
 
 /** Known model types, separated by ", ", into text of size bytes. */
 void mpl_config_class_list(char *text, size_t size);

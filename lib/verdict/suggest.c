@@ -3,10 +3,11 @@
 #include <math.h>
 
 #include "base/fail.h"
+#include "spec/config_class.h"
 #include "verdict/verdict.h"
 
 #define GRAIN   128
-#define LONGEST (INT64_C(1) << 24) /* tokens; the search ends here */
+#define LONGEST (INT64_C(1) << 24) /* tokens; the search ends here at the latest */
 
 struct search {
     const struct mpl_spec *spec;
@@ -17,6 +18,7 @@ struct search {
     enum memplan_status status;
     struct mpl_survival *chances; /* of each alternative, at the length that is tried */
     size_t hardest;               /* the alternative that refused a length last */
+    int64_t longest;              /* tokens where the search ends: on the grain */
 };
 
 /* Traces one alternative at a length, into what is then judged. */
@@ -135,12 +137,12 @@ static void found(struct search *s, int64_t tokens)
             suggestion->needs_bytes = s->chances[i].enough_bytes;
 }
 
-static int64_t on_grain(double tokens)
+static int64_t on_grain(const struct search *s, double tokens)
 {
     if (!(tokens > GRAIN))
         return GRAIN;
-    if (tokens > (double)LONGEST)
-        return LONGEST;
+    if (tokens > (double)s->longest)
+        return s->longest;
     return (int64_t)tokens / GRAIN * GRAIN;
 }
 
@@ -177,7 +179,7 @@ static double needs_at(const struct search *s, double tokens)
 static int64_t guess(const struct search *s)
 {
     struct mpl_survival_case c = {.capacity = &s->report->alternatives[s->report->best].capacity};
-    double low = 0, high = (double)LONGEST;
+    double low = 0, high = (double)s->longest;
 
     for (int i = 0; i < 40; i++) {
         const double middle = (low + high) / 2;
@@ -189,7 +191,7 @@ static int64_t guess(const struct search *s)
         else
             low = middle;
     }
-    return on_grain(low);
+    return on_grain(s, low);
 }
 
 /* Tokens by which the search leaves a length: over these the prediction changes by one deviation of
@@ -203,7 +205,7 @@ static int64_t step_from(const struct search *s, int64_t tokens)
         mpl_accuracy_error(mpl_accuracy_of(&s->report->plan), tokens, s->report->farthest_reading);
     const double step = hypot(best->capacity.spread_bytes, error * here) / slope;
 
-    return on_grain(step < (double)tokens ? step : (double)tokens);
+    return on_grain(s, step < (double)tokens ? step : (double)tokens);
 }
 
 static int64_t power_of_two_below(int64_t tokens)
@@ -217,9 +219,9 @@ static int64_t power_of_two_below(int64_t tokens)
 
 /* The next length to try below one that fails. Where a step would be a good part of it, the
  * prediction says little there: then coarse lengths first, so that the search ends soon. */
-static int64_t next_below(int64_t tokens, int64_t step)
+static int64_t next_below(const struct search *s, int64_t tokens, int64_t step)
 {
-    return step > tokens / 8 ? power_of_two_below(tokens) : on_grain((double)(tokens - step));
+    return step > tokens / 8 ? power_of_two_below(tokens) : on_grain(s, (double)(tokens - step));
 }
 
 /* What is known of the boundary: the longest that fits and the shortest that does not; 0: none. */
@@ -228,18 +230,18 @@ struct bounds {
     bool is_proven; /* that the one fits; else only its first replay did not refuse it */
 };
 
-static bool is_closed(const struct bounds *b)
+static bool is_closed(const struct search *s, const struct bounds *b)
 {
     if (b->failing)
         return b->failing == GRAIN || (b->is_proven && b->failing - b->fitting <= GRAIN);
-    return b->is_proven && b->fitting >= LONGEST;
+    return b->is_proven && b->fitting >= s->longest;
 }
 
 /* Tries a length. Many replays prove that one fits, a single one may refuse it: so only what may be
  * the answer is proven. */
 static void narrow(struct search *s, struct bounds *b, int64_t tokens)
 {
-    const bool is_proof = tokens == b->fitting || tokens >= LONGEST ||
+    const bool is_proof = tokens == b->fitting || tokens >= s->longest ||
                           (b->failing && b->failing - tokens <= 2 * GRAIN);
 
     if (fits(s, tokens, is_proof)) {
@@ -255,9 +257,9 @@ static void narrow(struct search *s, struct bounds *b, int64_t tokens)
 }
 
 /* Where the prediction says little, its guess is only the longest that may fit. */
-static int64_t first_length(int64_t guess, int64_t step)
+static int64_t first_length(const struct search *s, int64_t guess, int64_t step)
 {
-    return guess < LONGEST && step > guess / 8 ? power_of_two_below(guess) : guess;
+    return guess < s->longest && step > guess / 8 ? power_of_two_below(guess) : guess;
 }
 
 /* Away from a first length by steps that double, until there are two bounds; then halfway between
@@ -265,16 +267,16 @@ static int64_t first_length(int64_t guess, int64_t step)
 static struct bounds find_bounds(struct search *s, int64_t start)
 {
     struct bounds b = {0};
-    int64_t step = step_from(s, start), at = first_length(start, step);
+    int64_t step = step_from(s, start), at = first_length(s, start, step);
 
-    for (narrow(s, &b, at); !s->status && !is_closed(&b); narrow(s, &b, at)) {
+    for (narrow(s, &b, at); !s->status && !is_closed(s, &b); narrow(s, &b, at)) {
         if (b.fitting && b.failing) {
-            at = b.failing - b.fitting > GRAIN ? on_grain((double)(b.fitting + b.failing) / 2)
+            at = b.failing - b.fitting > GRAIN ? on_grain(s, (double)(b.fitting + b.failing) / 2)
                                                : b.fitting;
             step = GRAIN; /* should the proof fail */
             continue;
         }
-        at = b.fitting ? on_grain((double)(b.fitting + step)) : next_below(b.failing, step);
+        at = b.fitting ? on_grain(s, (double)(b.fitting + step)) : next_below(s, b.failing, step);
         step *= 2;
     }
     return b;
@@ -305,6 +307,10 @@ enum memplan_status mpl_verdict_suggest(const struct mpl_spec *spec, struct memp
     s.chances = mpl_arena_alloc(&report->arena, report->alternative_count * sizeof(*s.chances));
     if (!s.plan || !s.chances)
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while looking for what fits");
+    s.longest = mpl_longest_sequence(&report->plan.model);
+    if (s.longest < GRAIN)
+        return MEMPLAN_OK;
+    s.longest = s.longest < LONGEST ? s.longest / GRAIN * GRAIN : LONGEST;
     s.hardest = hardest_of(report);
     bounds = find_bounds(&s, guess(&s));
     report->suggestion.fails_at = bounds.failing;
