@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "arch/arch.h"
+#include "part/causal_lm.h"
 
 /* clang-format off */
 #define FAMILIES(of)                                                                               \
@@ -58,6 +59,12 @@ const struct mpl_arch *mpl_arch_find(const char *model_type)
         if (!strcmp(model_type, arch_table[i]->config.model_type))
             return arch_table[i];
     return NULL;
+}
+
+enum memplan_status mpl_arch_build(const struct mpl_arch *arch, struct mpl_network *network,
+                                   struct memplan_error *err)
+{
+    return arch->family ? mpl_lm_build(network, arch->family, err) : arch->build(network, err);
 }
 
 const char *mpl_arch_name(size_t i)

@@ -305,11 +305,6 @@ static const struct mpl_lm_family family = {
     .extra_room = 2,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 static void derive(struct mpl_plan *plan)
 {
     plan->model.intermediate_size = 4 * plan->model.hidden_size;
@@ -337,5 +332,5 @@ const struct mpl_arch mpl_arch_bloom = {
                .keys = keys,
                .derive = derive,
                .check = check},
-    .build = build,
+    .family = &family,
 };

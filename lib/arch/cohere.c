@@ -44,11 +44,6 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_block_parallel_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 static const struct mpl_config_key keys[] = {
     {"tie_word_embeddings", NULL, "true"},
     {"qk_norm", "use_qk_norm", "false"},
@@ -57,5 +52,5 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_cohere = {
     .config = {.model_type = "cohere", .help = "Command R and Aya", .keys = keys},
-    .build = build,
+    .family = &family,
 };

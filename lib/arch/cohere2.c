@@ -41,11 +41,6 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_block_parallel_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 static void derive(struct mpl_plan *plan)
 {
     mpl_lm_fill_layer_pattern(&plan->model, plan->model.sliding_window_pattern);
@@ -64,5 +59,5 @@ const struct mpl_arch mpl_arch_cohere2 = {
                .keys = keys,
                .derive = derive,
                .check = mpl_lm_check_window},
-    .build = build,
+    .family = &family,
 };

@@ -109,11 +109,6 @@ static const struct mpl_lm_family family = {
     .make_rotary = make_rotary,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 static enum memplan_status check(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_model *m = &plan->model;
@@ -146,5 +141,5 @@ const struct mpl_arch mpl_arch_deepseek_v2 = {
                .keys = keys,
                .derive = mpl_mla_derive,
                .check = check},
-    .build = build,
+    .family = &family,
 };

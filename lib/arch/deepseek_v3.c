@@ -132,11 +132,6 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_parts_layer_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 static void derive(struct mpl_plan *plan)
 {
     plan->model.mlp_bias = false; /* its MLPs have none */
@@ -184,5 +179,5 @@ const struct mpl_arch mpl_arch_deepseek_v3 = {
                .keys = keys,
                .derive = derive,
                .check = check},
-    .build = build,
+    .family = &family,
 };

@@ -415,11 +415,6 @@ static const struct mpl_lm_family family = {
     .make_masks = make_masks,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 static void derive(struct mpl_plan *plan)
 {
     struct mpl_model *m = &plan->model;
@@ -456,5 +451,5 @@ const struct mpl_arch mpl_arch_falcon = {
                .keys = keys,
                .derive = derive,
                .check = check},
-    .build = build,
+    .family = &family,
 };

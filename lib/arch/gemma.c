@@ -59,11 +59,6 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_block_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 static const struct mpl_config_key keys[] = {
     {"tie_word_embeddings", NULL, "true"},
     {"head_dim", NULL, "256"},
@@ -73,5 +68,5 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_gemma = {
     .config = {.model_type = "gemma", .help = "Gemma 1 and CodeGemma", .keys = keys},
-    .build = build,
+    .family = &family,
 };

@@ -16,7 +16,7 @@ struct mpl_tensor *mpl_gemma_cap_logits(struct mpl_tape *tape, struct mpl_lm *lm
                                         struct mpl_tensor *logits);
 
 /** Gemma 3's text model, for both of its configuration classes. */
-enum memplan_status mpl_gemma3_build(struct mpl_network *network, struct memplan_error *err);
+extern const struct mpl_lm_family mpl_gemma3_family;
 void mpl_gemma3_derive(struct mpl_plan *plan);
 enum memplan_status mpl_gemma3_check(const struct mpl_plan *plan, struct memplan_error *err);
 

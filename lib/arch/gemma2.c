@@ -37,11 +37,6 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_block_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 /* Every second layer has full attention. */
 static void derive(struct mpl_plan *plan)
 {
@@ -71,5 +66,5 @@ static const struct mpl_config_key keys[] = {
 const struct mpl_arch mpl_arch_gemma2 = {
     .config =
         {.model_type = "gemma2", .help = "Gemma 2", .keys = keys, .derive = derive, .check = check},
-    .build = build,
+    .family = &family,
 };

@@ -41,5 +41,5 @@ const struct mpl_arch mpl_arch_gemma3 = {
                .keys = keys,
                .derive = mpl_gemma3_derive,
                .check = mpl_gemma3_check},
-    .build = mpl_gemma3_build,
+    .family = &mpl_gemma3_family,
 };

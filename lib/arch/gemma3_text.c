@@ -23,7 +23,7 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
     block->after_mlp = mpl_block_norm(network, MPL_NORM_RMS_ONE, "post_feedforward_layernorm");
 }
 
-static const struct mpl_lm_family family = {
+const struct mpl_lm_family mpl_gemma3_family = {
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",
@@ -42,11 +42,6 @@ static const struct mpl_lm_family family = {
     .describe_layer = describe_layer,
     .layer_forward = mpl_block_forward,
 };
-
-enum memplan_status mpl_gemma3_build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
 
 /* Its attention takes no cap, whatever the configuration says. */
 void mpl_gemma3_derive(struct mpl_plan *plan)
@@ -82,5 +77,5 @@ const struct mpl_arch mpl_arch_gemma3_text = {
                .keys = keys,
                .derive = mpl_gemma3_derive,
                .check = mpl_gemma3_check},
-    .build = mpl_gemma3_build,
+    .family = &mpl_gemma3_family,
 };

@@ -29,11 +29,6 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_block_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 static const struct mpl_config_key keys[] = {
     {"head_dim", NULL, "128"},
     {"attention_bias", NULL, "true"},
@@ -44,5 +39,5 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_glm4 = {
     .config = {.model_type = "glm4", .help = "GLM-4 0414", .keys = keys},
-    .build = build,
+    .family = &family,
 };

@@ -128,11 +128,6 @@ static const struct mpl_lm_family family = {
     .extra_room = 1,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 static void derive(struct mpl_plan *plan)
 {
     if (!plan->model.intermediate_size)
@@ -161,5 +156,5 @@ const struct mpl_arch mpl_arch_gpt2 = {
                .has_position_table = true,
                .keys = keys,
                .derive = derive},
-    .build = build,
+    .family = &family,
 };

@@ -143,11 +143,6 @@ static const struct mpl_lm_family family = {
     .enter = enter,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 static const struct mpl_config_key keys[] = {
     {"partial_rotary_factor", "rotary_pct", "0.25"},
     {"parallel_residual", "use_parallel_residual", "true"},
@@ -158,5 +153,5 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_gpt_neox = {
     .config = {.model_type = "gpt_neox", .help = "GPT-NeoX and Pythia", .keys = keys},
-    .build = build,
+    .family = &family,
 };

@@ -183,11 +183,6 @@ static const struct mpl_lm_family family = {
     .finish_loss = mpl_add_router_loss,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 /* Every other layer slides, the first one too. */
 static void derive(struct mpl_plan *plan)
 {
@@ -228,5 +223,5 @@ const struct mpl_arch mpl_arch_gpt_oss = {
                .keys = keys,
                .derive = derive,
                .check = check},
-    .build = build,
+    .family = &family,
 };

@@ -46,12 +46,7 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_block_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 const struct mpl_arch mpl_arch_granite = {
     .config = {.model_type = "granite", .help = "Granite 3 and 4, dense"},
-    .build = build,
+    .family = &family,
 };

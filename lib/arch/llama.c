@@ -22,12 +22,7 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_prenorm_layer_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 const struct mpl_arch mpl_arch_llama = {
     .config = {.model_type = "llama", .help = "Llama 1 to 3 and models of its form"},
-    .build = build,
+    .family = &family,
 };

@@ -21,11 +21,6 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_prenorm_layer_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 /* A window, where there is one, holds for every layer. */
 static void derive(struct mpl_plan *plan)
 {
@@ -40,5 +35,5 @@ const struct mpl_arch mpl_arch_mistral = {
                .help = "Mistral 7B, Nemo and Small (text)",
                .keys = keys,
                .derive = derive},
-    .build = build,
+    .family = &family,
 };

@@ -35,11 +35,6 @@ static const struct mpl_lm_family family = {
     .finish_loss = mpl_add_router_loss,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 /* A window, where there is one, holds for every layer. */
 static void derive(struct mpl_plan *plan)
 {
@@ -60,5 +55,5 @@ const struct mpl_arch mpl_arch_mixtral = {
                .keys = keys,
                .derive = derive,
                .check = mpl_experts_check},
-    .build = build,
+    .family = &family,
 };

@@ -29,11 +29,6 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_block_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 static const struct mpl_config_key keys[] = {
     {"hidden_act", NULL, "\"relu2\""},
     {"partial_rotary_factor", NULL, "0.5"},
@@ -42,5 +37,5 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_nemotron = {
     .config = {.model_type = "nemotron", .help = "Nemotron-4 and Minitron", .keys = keys},
-    .build = build,
+    .family = &family,
 };

@@ -30,12 +30,7 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_block_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 const struct mpl_arch mpl_arch_olmo = {
     .config = {.model_type = "olmo", .help = "OLMo 1"},
-    .build = build,
+    .family = &family,
 };

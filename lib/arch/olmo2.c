@@ -34,12 +34,7 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_block_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 const struct mpl_arch mpl_arch_olmo2 = {
     .config = {.model_type = "olmo2", .help = "OLMo 2"},
-    .build = build,
+    .family = &family,
 };

@@ -199,11 +199,6 @@ static const struct mpl_lm_family family = {
     .extra_room = 5,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 static void derive(struct mpl_plan *plan)
 {
     if (!plan->model.embedding_size)
@@ -226,5 +221,5 @@ const struct mpl_arch mpl_arch_opt = {
                .has_position_table = true,
                .keys = keys,
                .derive = derive},
-    .build = build,
+    .family = &family,
 };

@@ -140,11 +140,6 @@ static const struct mpl_lm_family family = {
     .enter = enter,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 static const struct mpl_config_key keys[] = {
     {"partial_rotary_factor", NULL, "0.5"},   {"hidden_act", NULL, "\"gelu_new\""},
     {"hidden_dropout", "resid_pdrop", "0.0"}, {"embedding_dropout", "embd_pdrop", "0.0"},
@@ -153,5 +148,5 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_phi = {
     .config = {.model_type = "phi", .help = "Phi-1, Phi-1.5 and Phi-2", .keys = keys},
-    .build = build,
+    .family = &family,
 };

@@ -39,11 +39,6 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_block_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 /* A window, where there is one, holds for every layer; yarn is an old name of longrope. */
 static void derive(struct mpl_plan *plan)
 {
@@ -63,5 +58,5 @@ const struct mpl_arch mpl_arch_phi3 = {
                .help = "Phi-3, Phi-3.5 and Phi-4",
                .keys = keys,
                .derive = derive},
-    .build = build,
+    .family = &family,
 };

@@ -22,14 +22,9 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_prenorm_layer_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 const struct mpl_arch mpl_arch_qwen2 = {
     .config = {.model_type = "qwen2",
                .help = "Qwen1.5, Qwen2 and Qwen2.5",
                .derive = mpl_lm_derive_qwen_layer_types},
-    .build = build,
+    .family = &family,
 };

@@ -64,11 +64,6 @@ static const struct mpl_lm_family family = {
     .finish_loss = mpl_add_router_loss,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 /* Every other one of the first max_window_layers slides, when use_sliding_window says so. */
 static void derive(struct mpl_plan *plan)
 {
@@ -110,5 +105,5 @@ const struct mpl_arch mpl_arch_qwen2_moe = {
                .keys = keys,
                .derive = derive,
                .check = check},
-    .build = build,
+    .family = &family,
 };

@@ -32,11 +32,6 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_prenorm_layer_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 static const struct mpl_config_key keys[] = {{"head_dim", NULL, "128"}, {NULL, NULL, NULL}};
 
 const struct mpl_arch mpl_arch_qwen3 = {
@@ -44,5 +39,5 @@ const struct mpl_arch mpl_arch_qwen3 = {
                .help = "Qwen3, dense",
                .keys = keys,
                .derive = mpl_lm_derive_qwen_layer_types},
-    .build = build,
+    .family = &family,
 };

@@ -49,11 +49,6 @@ static const struct mpl_lm_family family = {
     .finish_loss = mpl_add_router_loss,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 /* A window, where it is in use, holds for every layer. */
 static void derive(struct mpl_plan *plan)
 {
@@ -92,5 +87,5 @@ const struct mpl_arch mpl_arch_qwen3_moe = {
                .keys = keys,
                .derive = derive,
                .check = check},
-    .build = build,
+    .family = &family,
 };

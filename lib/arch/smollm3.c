@@ -29,11 +29,6 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_block_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 /* Every so many layers one has no positions; those slide, where use_sliding_window says so. */
 static void derive(struct mpl_plan *plan)
 {
@@ -60,5 +55,5 @@ const struct mpl_arch mpl_arch_smollm3 = {
                .keys = keys,
                .derive = derive,
                .check = mpl_lm_check_window},
-    .build = build,
+    .family = &family,
 };

@@ -73,11 +73,6 @@ static const struct mpl_lm_family family = {
     .layer_forward = layer_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 /* head_dim of a config is not read. */
 static void derive(struct mpl_plan *plan)
 {
@@ -108,5 +103,5 @@ const struct mpl_arch mpl_arch_stablelm = {
                .keys = keys,
                .derive = derive,
                .check = check},
-    .build = build,
+    .family = &family,
 };

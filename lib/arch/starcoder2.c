@@ -38,11 +38,6 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_block_forward,
 };
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
-{
-    return mpl_lm_build(network, &family, err);
-}
-
 /* A window, where there is one, holds for every layer. */
 static void derive(struct mpl_plan *plan)
 {
@@ -61,5 +56,5 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_starcoder2 = {
     .config = {.model_type = "starcoder2", .help = "StarCoder2", .keys = keys, .derive = derive},
-    .build = build,
+    .family = &family,
 };

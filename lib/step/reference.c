@@ -50,7 +50,7 @@ enum memplan_status mpl_reference_build(struct mpl_network *network, struct memp
     describe(plan);
     reference->plan = plan;
     reference->arena = network->arena;
-    status = mpl_arch_find(plan->model.model_type)->build(reference, err);
+    status = mpl_arch_build(mpl_arch_find(plan->model.model_type), reference, err);
     for (uint32_t i = 0; !status && i < reference->parameter_count; i++)
         reference->parameters[i].is_trainable = false;
     network->reference = reference;

@@ -350,7 +350,7 @@ static enum memplan_status run_plan(struct run *run, struct mpl_trace *trace,
                         "model_type \"%s\" is not known", run->plan->model.model_type);
     run->network.plan = run->plan;
     run->network.arena = &run->tape->arena;
-    if ((status = arch->build(&run->network, err)) ||
+    if ((status = mpl_arch_build(arch, &run->network, err)) ||
         (status = mpl_adapter_check(&run->network, err)))
         return status;
     if ((status = mpl_reference_build(&run->network, err)) ||

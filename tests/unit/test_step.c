@@ -103,7 +103,7 @@ START_TEST(llama_parameters)
     }
     tape = mpl_tape_new(&timeline);
     network.arena = &tape->arena;
-    ck_assert_int_eq(mpl_arch_find("llama")->build(&network, &err), MEMPLAN_OK);
+    ck_assert_int_eq(mpl_arch_build(mpl_arch_find("llama"), &network, &err), MEMPLAN_OK);
     ck_assert_int_eq(mpl_network_freeze(&network, &err), MEMPLAN_OK);
     for (uint32_t i = 0; i < network.parameter_count; i++) {
         const struct mpl_parameter *p = &network.parameters[i];
