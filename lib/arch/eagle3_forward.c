@@ -90,19 +90,10 @@ static struct mpl_tensor *join(struct mpl_tape *tape, struct mpl_eagle3 *e,
     return out;
 }
 
-static void pass_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
-                          struct mpl_tensor **in)
-{
-    (void)tape;
-    for (int i = 0; i < node->edge_count; i++)
-        if (mpl_needs(node, i))
-            in[i] = mpl_hold(out[0]);
-}
-
 /* sum += term, in place */
 static void add_in_place(struct mpl_tape *tape, struct mpl_tensor **sum, struct mpl_tensor *term)
 {
-    struct mpl_node *node = mpl_node_new(tape, "AddBackward0", pass_backward,
+    struct mpl_node *node = mpl_node_new(tape, "AddBackward0", mpl_rule_pass_backward,
                                          (struct mpl_tensor *[]){*sum, term}, 2, 1, 0);
     struct mpl_tensor *alias = mpl_alias(tape, *sum);
 

@@ -11,16 +11,6 @@
 
 #include "op/rule.h"
 
-static struct mpl_tensor *finish(struct mpl_tape *tape, struct mpl_tensor *out,
-                                 struct mpl_node *node, struct mpl_tensor *a, struct mpl_tensor *b)
-{
-    mpl_set_history(tape, out, node, 0);
-    mpl_consume(tape, a);
-    if (b != a)
-        mpl_consume(tape, b);
-    return out;
-}
-
 /* The wider floating format of two. */
 static enum mpl_dtype wider(const struct mpl_tensor *a, const struct mpl_tensor *b)
 {
@@ -61,7 +51,7 @@ struct mpl_tensor *mpl_op_div(struct mpl_tape *tape, struct mpl_tensor *a, struc
     mpl_save(tape, node, b);
     if (mpl_needs(node, 1))
         mpl_save(tape, node, a);
-    return finish(tape, mpl_empty_like(tape, "div.Tensor", wider(a, b), a, b), node, a, b);
+    return mpl_rule_finish(tape, mpl_empty_like(tape, "div.Tensor", wider(a, b), a, b), node, a, b);
 }
 
 /* The divisor's gradient needs what a was: a copy. */
@@ -79,7 +69,7 @@ struct mpl_tensor *mpl_op_div_in_place(struct mpl_tape *tape, struct mpl_tensor 
         mpl_save(tape, node, was);
         mpl_consume(tape, was);
     }
-    return finish(tape, mpl_alias(tape, a), node, a, b);
+    return mpl_rule_finish(tape, mpl_alias(tape, a), node, a, b);
 }
 
 /* ---- complex numbers, counted as pairs of float32 ----------------------------------------------
@@ -114,14 +104,15 @@ struct mpl_tensor *mpl_op_complex_mul(struct mpl_tape *tape, struct mpl_tensor *
     struct mpl_tensor *out, *real;
 
     mpl_save(tape, node, b);
-    out = finish(tape, mpl_empty_like(tape, "mul.Tensor", MPL_FLOAT32, a, NULL), node, a, b);
+    out =
+        mpl_rule_finish(tape, mpl_empty_like(tape, "mul.Tensor", MPL_FLOAT32, a, NULL), node, a, b);
     if (out->is_void)
         return out;
     node = mpl_node_new(tape, "ViewAsRealBackward0", real_backward, &out, 1, 1, 0);
     real = mpl_alias(tape, out);
     if (!real->is_void)
         real->is_view = true;
-    return finish(tape, real, node, out, NULL);
+    return mpl_rule_finish(tape, real, node, out, NULL);
 }
 
 /* ---- masks and bounds ---------------------------------------------------------------------- */
@@ -140,9 +131,9 @@ struct mpl_tensor *mpl_op_masked_fill(struct mpl_tape *tape, struct mpl_tensor *
         mpl_node_new(tape, "MaskedFillBackward0", masked_fill_backward, &a, 1, 1, 1);
 
     mpl_save(tape, node, mask);
-    return finish(tape,
-                  mpl_empty_like(tape, "masked_fill.Scalar", (enum mpl_dtype)a->dtype, a, NULL),
-                  node, a, mask);
+    return mpl_rule_finish(
+        tape, mpl_empty_like(tape, "masked_fill.Scalar", (enum mpl_dtype)a->dtype, a, NULL), node,
+        a, mask);
 }
 
 struct mpl_tensor *mpl_op_masked_fill_in_place(struct mpl_tape *tape, struct mpl_tensor *a,
@@ -152,7 +143,7 @@ struct mpl_tensor *mpl_op_masked_fill_in_place(struct mpl_tape *tape, struct mpl
         mpl_node_new(tape, "MaskedFillBackward0", masked_fill_backward, &a, 1, 1, 1);
 
     mpl_save(tape, node, mask);
-    return finish(tape, mpl_alias(tape, a), node, a, mask);
+    return mpl_rule_finish(tape, mpl_alias(tape, a), node, a, mask);
 }
 
 /* where(mask, grad, 0): the mask is self <= max, or self >= min and that. */
@@ -181,8 +172,9 @@ struct mpl_tensor *mpl_op_clamp(struct mpl_tape *tape, struct mpl_tensor *a, boo
     if (node)
         node->arg[0] = has_both;
     mpl_save(tape, node, a);
-    return finish(tape, mpl_empty_like(tape, "clamp.default", (enum mpl_dtype)a->dtype, a, NULL),
-                  node, a, NULL);
+    return mpl_rule_finish(tape,
+                           mpl_empty_like(tape, "clamp.default", (enum mpl_dtype)a->dtype, a, NULL),
+                           node, a, NULL);
 }
 
 /* ---- in place ------------------------------------------------------------------------------ */
@@ -224,7 +216,7 @@ static struct mpl_tensor *write_slice(struct mpl_tape *tape, struct mpl_tensor *
         memcpy(node->arg, base->stride, sizeof(base->stride));
         node->arg[SLICE_MAKES_ZEROS] = makes_zeros;
     }
-    return finish(tape, mpl_alias(tape, base), node, base, source);
+    return mpl_rule_finish(tape, mpl_alias(tape, base), node, base, source);
 }
 
 struct mpl_tensor *mpl_op_copy_into_slice(struct mpl_tape *tape, struct mpl_tensor *base,
@@ -255,5 +247,5 @@ struct mpl_tensor *mpl_op_add_to_view(struct mpl_tape *tape, struct mpl_tensor *
     view = mpl_alias_shaped(tape, written, &b->shape);
     if (!view->is_void)
         view->is_view = true;
-    return finish(tape, view, node, written, NULL);
+    return mpl_rule_finish(tape, view, node, written, NULL);
 }

@@ -18,19 +18,8 @@ static enum mpl_dtype promote(const struct mpl_tensor *a, const struct mpl_tenso
                                 : b->dtype);
 }
 
-static struct mpl_tensor *finish(struct mpl_tape *tape, struct mpl_tensor *out,
-                                 struct mpl_node *node, struct mpl_tensor *a, struct mpl_tensor *b)
-{
-    mpl_set_history(tape, out, node, 0);
-    mpl_consume(tape, a);
-    if (b != a)
-        mpl_consume(tape, b);
-    return out;
-}
-
-/* The incoming gradient goes on unchanged. */
-static void pass_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
-                          struct mpl_tensor **in)
+void mpl_rule_pass_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                            struct mpl_tensor **in)
 {
     (void)tape;
     for (int i = 0; i < node->edge_count; i++)
@@ -40,11 +29,11 @@ static void pass_backward(struct mpl_tape *tape, struct mpl_node *node, struct m
 
 struct mpl_tensor *mpl_op_add(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b)
 {
-    struct mpl_node *node =
-        mpl_node_new(tape, "AddBackward0", pass_backward, (struct mpl_tensor *[]){a, b}, 2, 1, 0);
+    struct mpl_node *node = mpl_node_new(tape, "AddBackward0", mpl_rule_pass_backward,
+                                         (struct mpl_tensor *[]){a, b}, 2, 1, 0);
     struct mpl_tensor *out = mpl_empty_like(tape, "add.Tensor", promote(a, b), a, b);
 
-    return finish(tape, out, node, a, b);
+    return mpl_rule_finish(tape, out, node, a, b);
 }
 
 /* -grad for the second one, made first */
@@ -63,7 +52,7 @@ struct mpl_tensor *mpl_op_sub(struct mpl_tape *tape, struct mpl_tensor *a, struc
         mpl_node_new(tape, "SubBackward0", sub_backward, (struct mpl_tensor *[]){a, b}, 2, 1, 0);
     struct mpl_tensor *out = mpl_empty_like(tape, "sub.Tensor", promote(a, b), a, b);
 
-    return finish(tape, out, node, a, b);
+    return mpl_rule_finish(tape, out, node, a, b);
 }
 
 static void mul_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
@@ -93,16 +82,16 @@ struct mpl_tensor *mpl_op_mul(struct mpl_tape *tape, struct mpl_tensor *a, struc
     if (mpl_needs(node, 1))
         mpl_save(tape, node, a);
     out = mpl_empty_like(tape, "mul.Tensor", promote(a, b), a, b);
-    return finish(tape, out, node, a, b);
+    return mpl_rule_finish(tape, out, node, a, b);
 }
 
 struct mpl_tensor *mpl_op_add_in_place(struct mpl_tape *tape, struct mpl_tensor *a,
                                        struct mpl_tensor *b)
 {
-    struct mpl_node *node =
-        mpl_node_new(tape, "AddBackward0", pass_backward, (struct mpl_tensor *[]){a, b}, 2, 1, 0);
+    struct mpl_node *node = mpl_node_new(tape, "AddBackward0", mpl_rule_pass_backward,
+                                         (struct mpl_tensor *[]){a, b}, 2, 1, 0);
 
-    return finish(tape, mpl_alias(tape, a), node, a, b);
+    return mpl_rule_finish(tape, mpl_alias(tape, a), node, a, b);
 }
 
 static struct mpl_tensor *unary(struct mpl_tape *tape, const char *op, struct mpl_tensor *a,
@@ -110,13 +99,13 @@ static struct mpl_tensor *unary(struct mpl_tape *tape, const char *op, struct mp
 {
     struct mpl_tensor *out = mpl_empty_like(tape, op, (enum mpl_dtype)a->dtype, a, NULL);
 
-    return finish(tape, out, node, a, NULL);
+    return mpl_rule_finish(tape, out, node, a, NULL);
 }
 
 struct mpl_tensor *mpl_op_add_scalar(struct mpl_tape *tape, struct mpl_tensor *a)
 {
     return unary(tape, "add.Tensor", a,
-                 mpl_node_new(tape, "AddBackward0", pass_backward, &a, 1, 1, 0));
+                 mpl_node_new(tape, "AddBackward0", mpl_rule_pass_backward, &a, 1, 1, 0));
 }
 
 static void mul_scalar_backward(struct mpl_tape *tape, struct mpl_node *node,
@@ -162,7 +151,7 @@ struct mpl_tensor *mpl_op_scale_in_place(struct mpl_tape *tape, struct mpl_tenso
 {
     struct mpl_node *node = mpl_node_new(tape, "DivBackward0", div_backward, &a, 1, 1, 0);
 
-    return finish(tape, mpl_alias(tape, a), node, a, NULL);
+    return mpl_rule_finish(tape, mpl_alias(tape, a), node, a, NULL);
 }
 
 static void div_constant_backward(struct mpl_tape *tape, struct mpl_node *node,
@@ -177,7 +166,8 @@ struct mpl_tensor *mpl_op_div_constant(struct mpl_tape *tape, struct mpl_tensor 
     struct mpl_node *node = mpl_node_new(tape, "DivBackward0", div_constant_backward, &a, 1, 1, 1);
 
     mpl_save(tape, node, b);
-    return finish(tape, mpl_empty_like(tape, "div.Tensor", promote(a, b), a, b), node, a, b);
+    return mpl_rule_finish(tape, mpl_empty_like(tape, "div.Tensor", promote(a, b), a, b), node, a,
+                           b);
 }
 
 /* grad * result */
@@ -193,7 +183,7 @@ struct mpl_tensor *mpl_op_exp(struct mpl_tape *tape, struct mpl_tensor *a)
     struct mpl_tensor *out = mpl_empty_like(tape, "exp.default", (enum mpl_dtype)a->dtype, a, NULL);
 
     mpl_save_output(tape, node, out);
-    return finish(tape, out, node, a, NULL);
+    return mpl_rule_finish(tape, out, node, a, NULL);
 }
 
 /* log_sigmoid_backward(grad, self, buffer); on CUDA the buffer is empty */
@@ -256,7 +246,7 @@ struct mpl_tensor *mpl_op_rsqrt(struct mpl_tape *tape, struct mpl_tensor *a)
         mpl_empty_like(tape, "rsqrt.default", (enum mpl_dtype)a->dtype, a, NULL);
 
     mpl_save_output(tape, node, out);
-    return finish(tape, out, node, a, NULL);
+    return mpl_rule_finish(tape, out, node, a, NULL);
 }
 
 static void neg_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
@@ -302,13 +292,13 @@ struct mpl_tensor *mpl_op_to(struct mpl_tape *tape, struct mpl_tensor *a, enum m
         return a->is_floating ? a : mpl_return(mpl_hold(a));
     node = mpl_node_new(tape, "ToCopyBackward0", to_backward, &a, 1, 1, 0);
     out = mpl_empty_like(tape, "_to_copy.default", dtype, a, NULL);
-    return finish(tape, out, node, a, NULL);
+    return mpl_rule_finish(tape, out, node, a, NULL);
 }
 
 struct mpl_tensor *mpl_op_map(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
                               struct mpl_tensor *a, struct mpl_tensor *b)
 {
-    return finish(tape, mpl_empty_like(tape, op, dtype, a, b), NULL, a, b);
+    return mpl_rule_finish(tape, mpl_empty_like(tape, op, dtype, a, b), NULL, a, b);
 }
 
 /* ---- autocast -------------------------------------------------------------------------------- */

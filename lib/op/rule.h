@@ -17,6 +17,23 @@ static inline struct mpl_tensor *mpl_rule_like(struct mpl_tape *tape, const char
     return mpl_hold(mpl_empty_like(tape, op, dtype, a, b));
 }
 
+/** The end of an operator: out is the node's first result, a and b (may be the same, or NULL) are
+ * used up. Gives out. */
+static inline struct mpl_tensor *mpl_rule_finish(struct mpl_tape *tape, struct mpl_tensor *out,
+                                                 struct mpl_node *node, struct mpl_tensor *a,
+                                                 struct mpl_tensor *b)
+{
+    mpl_set_history(tape, out, node, 0);
+    mpl_consume(tape, a);
+    if (b != a)
+        mpl_consume(tape, b);
+    return out;
+}
+
+/** A rule: the incoming gradient goes on unchanged, to every input that needs one. */
+void mpl_rule_pass_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                            struct mpl_tensor **in);
+
 /** The saved tensor number i of a node, brought back if it was forgotten. */
 static inline struct mpl_tensor *mpl_saved(struct mpl_tape *tape, struct mpl_node *node, int i)
 {
