@@ -15,19 +15,6 @@
 
 #define ALIGNMENT 2 /* elements of each rank: nccl_start_alignment_factor */
 
-static struct mpl_tensor *take(struct mpl_tape *tape, enum mpl_category category, const char *op,
-                               enum mpl_dtype dtype, uint64_t numel)
-{
-    const struct mpl_shape shape =
-        mpl_shape1(mpl_dim(numel > INT64_MAX ? INT64_MAX : (int64_t)numel));
-    struct mpl_tensor *tensor;
-
-    tape->category = category;
-    tensor = mpl_hold(mpl_empty(tape, op, dtype, &shape));
-    tape->category = MPL_CATEGORY_TEMPORARY;
-    return tensor;
-}
-
 /* ---- the constructor --------------------------------------------------------------------------
  */
 
@@ -50,14 +37,14 @@ static void make_leaves(struct mpl_tape *tape, struct mpl_zero *zero)
  * shape [partition]; unit: elements */
 static void make_master(struct mpl_tape *tape, struct mpl_zero *zero)
 {
-    zero->master = take(tape, MPL_CATEGORY_OPTIMIZER_STATE, "clone.default", zero->dtype,
-                        zero->partition_numel);
+    zero->master = mpl_zero_take(tape, MPL_CATEGORY_OPTIMIZER_STATE, "clone.default", zero->dtype,
+                                 zero->partition_numel);
     if (zero->dtype != MPL_FLOAT32)
         mpl_rebind(tape, &zero->master,
-                   mpl_return(take(tape, MPL_CATEGORY_OPTIMIZER_STATE, "_to_copy.default",
-                                   MPL_FLOAT32, zero->partition_numel)));
-    mpl_drop(tape, take(tape, MPL_CATEGORY_GRADIENTS, "zeros.default", MPL_FLOAT32,
-                        zero->partition_numel));
+                   mpl_return(mpl_zero_take(tape, MPL_CATEGORY_OPTIMIZER_STATE, "_to_copy.default",
+                                            MPL_FLOAT32, zero->partition_numel)));
+    mpl_drop(tape, mpl_zero_take(tape, MPL_CATEGORY_GRADIENTS, "zeros.default", MPL_FLOAT32,
+                                 zero->partition_numel));
 }
 
 /* The same on the host; on the device room for the largest gradient, shape [elements of it]. */
@@ -68,9 +55,10 @@ static void make_host_master(struct mpl_tape *tape, struct mpl_zero *zero)
     for (uint32_t i = 0; i < zero->count; i++)
         if (zero->members[i].numel > largest)
             largest = zero->members[i].numel;
-    mpl_drop(tape, take(tape, MPL_CATEGORY_TEMPORARY, "clone.default", zero->dtype,
-                        zero->partition_numel));
-    zero->offload = take(tape, MPL_CATEGORY_COMMUNICATION, "zeros.default", zero->dtype, largest);
+    mpl_drop(tape, mpl_zero_take(tape, MPL_CATEGORY_TEMPORARY, "clone.default", zero->dtype,
+                                 zero->partition_numel));
+    zero->offload =
+        mpl_zero_take(tape, MPL_CATEGORY_COMMUNICATION, "zeros.default", zero->dtype, largest);
 }
 
 static void gradient_came(struct mpl_tape *tape, struct mpl_tensor *leaf);
@@ -79,7 +67,8 @@ static void construct(struct mpl_tape *tape, struct mpl_network *network)
 {
     struct mpl_zero *zero = network->wrapped;
 
-    zero->flat = take(tape, MPL_CATEGORY_PARAMETERS, "cat.default", zero->dtype, zero->numel);
+    zero->flat =
+        mpl_zero_take(tape, MPL_CATEGORY_PARAMETERS, "cat.default", zero->dtype, zero->numel);
     for (uint32_t i = 0; i < zero->count && !tape->is_stopped; i++) {
         struct mpl_tensor *leaf = zero->members[i].parameter->tensor;
 
@@ -154,8 +143,9 @@ static void gradient_came(struct mpl_tape *tape, struct mpl_tensor *leaf)
         mpl_queue_callback(tape, finish_backward, zero);
     }
     for (int b = 0; b < (zero->overlaps ? 2 : 1) && !zero->is_ready; b++)
-        zero->bucket.buffers[b] = take(tape, MPL_CATEGORY_COMMUNICATION, "empty.memory_format",
-                                       zero->dtype, zero->bucket_numel);
+        zero->bucket.buffers[b] =
+            mpl_zero_take(tape, MPL_CATEGORY_COMMUNICATION, "empty.memory_format", zero->dtype,
+                          zero->bucket_numel);
     zero->is_ready = true;
     if (zero->partitions_gradients || zero->overlaps)
         mpl_zero_put(tape, member);

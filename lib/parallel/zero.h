@@ -62,6 +62,10 @@ static inline bool mpl_zero_owns(const struct mpl_zero_member *member)
     return member->start < member->zero->high && member->start + member->numel > member->zero->low;
 }
 
+/** A held flat tensor [numel] of a category, made by op. */
+struct mpl_tensor *mpl_zero_take(struct mpl_tape *tape, enum mpl_category category, const char *op,
+                                 enum mpl_dtype dtype, uint64_t numel);
+
 /** A gradient goes into the bucket; a full one is reduced before. */
 void mpl_zero_put(struct mpl_tape *tape, struct mpl_zero_member *member);
 

@@ -11,8 +11,8 @@
 
 #define REDUCTION MPL_STREAM_REDUCE_SCATTER /* reduction_stream */
 
-static struct mpl_tensor *take(struct mpl_tape *tape, enum mpl_category category, const char *op,
-                               enum mpl_dtype dtype, uint64_t numel)
+struct mpl_tensor *mpl_zero_take(struct mpl_tape *tape, enum mpl_category category, const char *op,
+                                 enum mpl_dtype dtype, uint64_t numel)
 {
     const struct mpl_shape shape =
         mpl_shape1(mpl_dim(numel > INT64_MAX ? INT64_MAX : (int64_t)numel));
@@ -41,8 +41,8 @@ static void all_reduce(struct mpl_tape *tape, const struct mpl_zero *zero, struc
     if (zero->overlaps)
         tape->stream = REDUCTION;
     if (slices->count > 1)
-        mpl_drop(tape,
-                 take(tape, MPL_CATEGORY_COMMUNICATION, "cat.default", zero->dtype, slices->numel));
+        mpl_drop(tape, mpl_zero_take(tape, MPL_CATEGORY_COMMUNICATION, "cat.default", zero->dtype,
+                                     slices->numel));
     tape->stream = old;
     *slices = (struct slices){0, 0};
 }
@@ -112,8 +112,8 @@ static void keep(struct mpl_tape *tape, struct mpl_zero *zero, struct mpl_tensor
 
     tape->stream = zero->overlaps ? REDUCTION : old;
     if (!zero->own)
-        zero->own =
-            take(tape, MPL_CATEGORY_GRADIENTS, "empty.memory_format", zero->dtype, own_numel(zero));
+        zero->own = mpl_zero_take(tape, MPL_CATEGORY_GRADIENTS, "empty.memory_format", zero->dtype,
+                                  own_numel(zero));
     tape->stream = old;
     point_gradient_at(tape, leaf, zero->own);
 }
@@ -136,13 +136,13 @@ static void check_overflow(struct mpl_tape *tape, const struct mpl_zero *zero, u
     struct mpl_tensor *wide = NULL, *nan, *inf, *absolute, *both, *flags;
 
     if (zero->dtype != MPL_FLOAT32)
-        wide = take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", MPL_FLOAT32, numel);
-    nan = take(tape, MPL_CATEGORY_TEMPORARY, "ne.Tensor", MPL_BOOL, numel);
-    absolute = take(tape, MPL_CATEGORY_TEMPORARY, "abs.default", MPL_FLOAT32, numel);
-    inf = take(tape, MPL_CATEGORY_TEMPORARY, "eq.Scalar", MPL_BOOL, numel);
+        wide = mpl_zero_take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", MPL_FLOAT32, numel);
+    nan = mpl_zero_take(tape, MPL_CATEGORY_TEMPORARY, "ne.Tensor", MPL_BOOL, numel);
+    absolute = mpl_zero_take(tape, MPL_CATEGORY_TEMPORARY, "abs.default", MPL_FLOAT32, numel);
+    inf = mpl_zero_take(tape, MPL_CATEGORY_TEMPORARY, "eq.Scalar", MPL_BOOL, numel);
     mpl_drop(tape, absolute);
-    both = take(tape, MPL_CATEGORY_TEMPORARY, "logical_or.default", MPL_BOOL, numel);
-    flags = take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", MPL_FLOAT32, numel);
+    both = mpl_zero_take(tape, MPL_CATEGORY_TEMPORARY, "logical_or.default", MPL_BOOL, numel);
+    flags = mpl_zero_take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", MPL_FLOAT32, numel);
     mpl_drop(tape, flags);
     mpl_drop(tape, wide);
     mpl_drop(tape, nan);
@@ -159,12 +159,12 @@ static void offload(struct mpl_tape *tape, const struct mpl_zero *zero,
 
     if (!zero->is_boundary)
         return;
-    mpl_drop(tape,
-             take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", MPL_FLOAT64, overlap(member)));
+    mpl_drop(tape, mpl_zero_take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", MPL_FLOAT64,
+                                 overlap(member)));
     check_overflow(tape, zero, member->numel);
     if (zero->dtype != MPL_FLOAT32)
-        mpl_drop(tape, take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", MPL_FLOAT32,
-                            overlap(member)));
+        mpl_drop(tape, mpl_zero_take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", MPL_FLOAT32,
+                                     overlap(member)));
     mpl_drop(tape, leaf->grad);
     leaf->grad = NULL;
 }
@@ -228,17 +228,17 @@ void mpl_zero_prepare_step(struct mpl_tape *tape, struct mpl_zero *zero)
         }
     for (uint32_t i = 0; i < zero->count; i++) /* norms are taken in float64 */
         if (overlap(&zero->members[i]))
-            mpl_drop(tape, take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", MPL_FLOAT64,
-                                overlap(&zero->members[i])));
+            mpl_drop(tape, mpl_zero_take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default",
+                                         MPL_FLOAT64, overlap(&zero->members[i])));
     mpl_drop(tape, zero->norm);
-    zero->norm = take(tape, MPL_CATEGORY_TEMPORARY, "div.Tensor", MPL_FLOAT32, 1);
+    zero->norm = mpl_zero_take(tape, MPL_CATEGORY_TEMPORARY, "div.Tensor", MPL_FLOAT32, 1);
     if (count > 1)
-        flat =
-            take(tape, MPL_CATEGORY_GRADIENTS, "cat.default", zero->dtype, zero->partition_numel);
+        flat = mpl_zero_take(tape, MPL_CATEGORY_GRADIENTS, "cat.default", zero->dtype,
+                             zero->partition_numel);
     gradient = flat;
     if (zero->dtype != MPL_FLOAT32 || !flat)
-        gradient = take(tape, MPL_CATEGORY_GRADIENTS, "_to_copy.default", MPL_FLOAT32,
-                        zero->partition_numel);
+        gradient = mpl_zero_take(tape, MPL_CATEGORY_GRADIENTS, "_to_copy.default", MPL_FLOAT32,
+                                 zero->partition_numel);
     if (gradient != flat)
         mpl_drop(tape, flat);
     for (uint32_t i = 0; i < zero->count; i++) {
