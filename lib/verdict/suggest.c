@@ -13,7 +13,8 @@ struct search {
     const struct mpl_spec *spec;
     struct memplan_report *report;
     struct mpl_estimator *estimator;
-    struct mpl_plan *plan; /* scratch */
+    struct mpl_plan *plan; /* of the alternative that was traced last */
+    const struct mpl_alternative *bound;
     struct memplan_error *err;
     enum memplan_status status;
     struct mpl_survival *chances; /* of each alternative, at the length that is tried */
@@ -25,8 +26,11 @@ struct search {
 static void trace(struct search *s, const struct mpl_alternative *a, int64_t tokens,
                   struct mpl_estimate *estimate)
 {
-    s->status = mpl_spec_bind(s->spec, a->combination, s->plan, NULL, s->err);
-    mpl_capacity_complete_plan(&a->capacity, s->plan);
+    if (s->bound != a) {
+        s->status = mpl_spec_bind(s->spec, a->combination, s->plan, NULL, s->err);
+        mpl_capacity_complete_plan(&a->capacity, s->plan);
+        s->bound = a;
+    }
     s->plan->training.sequence_length = tokens;
     if (!s->status)
         s->status = mpl_estimate_trace(s->estimator, s->plan, false, estimate, s->err);

@@ -105,6 +105,19 @@ static int deciding_node(double risk)
     return node;
 }
 
+/* The lowest node below which all others together do not outweigh the risk: of a run that fails
+ * below some budget and survives from there on it says both, so a search that wants either begins
+ * there. */
+static int boundary_node(double risk)
+{
+    double below = 0;
+    int node = 0;
+
+    while (node < MIDDLE && below + node_weight(node) <= risk)
+        below += node_weight(node++);
+    return node;
+}
+
 /*
  * The next node to try, -1: all are known. First the one that may refuse alone; then those below it
  * that cannot stay unknown, where a run at the boundary fails; then upward, and the rest.
@@ -133,7 +146,7 @@ static enum memplan_status replay_nodes(const struct mpl_survival_case *c,
                                         struct mpl_survival *survival, struct memplan_error *err)
 {
     struct nodes n = nodes_of(c);
-    const int first = deciding_node(c->risk);
+    const int first = c->enough > 0 ? boundary_node(c->risk) : deciding_node(c->risk);
     double failed = weight_of(&n, 0), unknown = weight_of(&n, -1);
     enum memplan_status status = MEMPLAN_OK;
     uint32_t replays = 0;
