@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What would fit: the largest sequence length, found by evaluating both sides of the boundary. */
-#include <math.h>
-
 #include "base/fail.h"
 #include "spec/config_class.h"
+#include "verdict/forecast.h"
 #include "verdict/verdict.h"
 
 #define GRAIN   128
@@ -150,68 +149,6 @@ static int64_t on_grain(const struct search *s, double tokens)
     return (int64_t)tokens / GRAIN * GRAIN;
 }
 
-/* The highest live phase of the most likely alternative at a length, each part of it grown from the
- * plan's length by its order. */
-static double live_at(const struct search *s, double tokens)
-{
-    const struct mpl_alternative *best = &s->report->alternatives[s->report->best];
-    const double ratio = tokens / (double)s->report->plan.training.sequence_length;
-    double highest = 0;
-
-    for (int phase = 0; phase < MPL_PHASE_COUNT; phase++) {
-        const uint64_t *orders = best->estimate.peak_orders[phase];
-
-        highest = fmax(highest, (double)orders[MPL_CONSTANT] + (double)orders[MPL_LINEAR] * ratio +
-                                    (double)orders[MPL_QUADRATIC] * ratio * ratio);
-    }
-    return highest;
-}
-
-/* What that alternative should need there. What it needs beyond its live peak shrinks with shorter
- * sequences and is not said to grow with longer ones: a guess that is too long is refused after few
- * replays, one that is too short has to be proven to fit. */
-static double needs_at(const struct search *s, double tokens)
-{
-    const struct mpl_estimate *e = &s->report->alternatives[s->report->best].estimate;
-    const double ratio = tokens / (double)s->report->plan.training.sequence_length;
-
-    return live_at(s, tokens) +
-           ((double)e->needs.high_bytes - (double)e->live_peak) * fmin(ratio, 1);
-}
-
-/* The longest sequence of which that is no more than... */
-static int64_t guess(const struct search *s)
-{
-    struct mpl_survival_case c = {.capacity = &s->report->alternatives[s->report->best].capacity};
-    double low = 0, high = (double)s->longest;
-
-    for (int i = 0; i < 40; i++) {
-        const double middle = (low + high) / 2;
-
-        c.error = mpl_accuracy_error(mpl_accuracy_of(&s->report->plan), (int64_t)middle,
-                                     s->report->farthest_reading);
-        if (mpl_survival_if_needs(&c, needs_at(s, middle)) < 1 - s->report->risk)
-            high = middle;
-        else
-            low = middle;
-    }
-    return on_grain(s, low);
-}
-
-/* Tokens by which the search leaves a length: over these the prediction changes by one deviation of
- * the error, so that the boundary is likely within a few such steps. */
-static int64_t step_from(const struct search *s, int64_t tokens)
-{
-    const struct mpl_alternative *best = &s->report->alternatives[s->report->best];
-    const double near = (double)tokens * (1 - 1.0 / 64), here = needs_at(s, (double)tokens);
-    const double slope = (here - needs_at(s, near)) / ((double)tokens - near);
-    const double error =
-        mpl_accuracy_error(mpl_accuracy_of(&s->report->plan), tokens, s->report->farthest_reading);
-    const double step = hypot(best->capacity.spread_bytes, error * here) / slope;
-
-    return on_grain(s, step < (double)tokens ? step : (double)tokens);
-}
-
 static int64_t power_of_two_below(int64_t tokens)
 {
     int64_t power = GRAIN;
@@ -231,7 +168,9 @@ static int64_t next_below(const struct search *s, int64_t tokens, int64_t step)
 /* What is known of the boundary: the longest that fits and the shortest that does not; 0: none. */
 struct bounds {
     int64_t fitting, failing;
-    bool is_proven; /* that the one fits; else only its first replay did not refuse it */
+    bool is_proven;  /* that the one fits; else only its first replay did not refuse it */
+    bool is_growing; /* the last that was tried fits */
+    int64_t step;    /* how far the next may be from it */
 };
 
 static bool is_closed(const struct search *s, const struct bounds *b)
@@ -241,23 +180,75 @@ static bool is_closed(const struct search *s, const struct bounds *b)
     return b->is_proven && b->fitting >= s->longest;
 }
 
-/* Tries a length. Many replays prove that one fits, a single one may refuse it: so only what may be
- * the answer is proven. */
-static void narrow(struct search *s, struct bounds *b, int64_t tokens)
+static void put(struct bounds *b, int64_t tokens, bool is_fitting, bool is_proof)
 {
-    const bool is_proof = tokens == b->fitting || tokens >= s->longest ||
-                          (b->failing && b->failing - tokens <= 2 * GRAIN);
-
-    if (fits(s, tokens, is_proof)) {
+    b->is_growing = is_fitting;
+    if (is_fitting) {
         b->fitting = tokens;
         b->is_proven = is_proof;
-        if (is_proof)
-            found(s, tokens);
         return;
     }
     b->failing = tokens;
     if (tokens == b->fitting)
         b->fitting = 0;
+}
+
+/* Away from the last by steps that double, but no farther than halfway to the other bound. */
+static int64_t next_length(const struct search *s, struct bounds *b)
+{
+    const int64_t step = b->step, gap = b->failing - b->fitting;
+
+    b->step *= 2;
+    if (!b->failing)
+        return on_grain(s, (double)(b->fitting + step));
+    if (!b->fitting)
+        return next_below(s, b->failing, step);
+    if (gap > GRAIN && step > gap / 2)
+        return on_grain(s, (double)(b->fitting + b->failing) / 2);
+    if (gap > GRAIN)
+        return b->is_growing ? b->fitting + step : b->failing - step;
+    b->step = GRAIN; /* should the proof fail */
+    return b->fitting;
+}
+
+static void try_length(struct search *s, struct bounds *b, int64_t tokens, bool is_proof)
+{
+    const bool is_fitting = fits(s, tokens, is_proof);
+
+    put(b, tokens, is_fitting, is_proof);
+    if (is_fitting && is_proof)
+        found(s, tokens);
+}
+
+/* Tries a length. Many replays prove that one fits, a single one may refuse it: so only what may be
+ * the answer is proven. */
+static void narrow(struct search *s, struct bounds *b, int64_t tokens)
+{
+    try_length(s, b, tokens,
+               tokens == b->fitting || tokens >= s->longest ||
+                   (b->failing && b->failing - tokens <= 2 * GRAIN));
+}
+
+/* The same search on the last trace, grown: such a replay costs a quarter of a real try. It ends
+ * with two grains between the bounds, whose middle is then tried. */
+static struct bounds forecast_bounds(struct search *s, struct bounds b)
+{
+    struct mpl_forecast forecast = {
+        .report = s->report,
+        .alternative = s->bound,
+        .estimator = s->estimator,
+        .tokens = s->plan->training.sequence_length,
+    };
+    bool is_fitting;
+
+    while (!s->status && !is_closed(s, &b) && !(b.failing && b.failing - b.fitting <= 2 * GRAIN)) {
+        const int64_t tokens = next_length(s, &b);
+
+        s->status = mpl_forecast_survives(&forecast, tokens, &is_fitting, s->err);
+        put(&b, tokens, is_fitting, true);
+    }
+    mpl_timeline_free_grown(&forecast.grown);
+    return b;
 }
 
 /* Where the prediction says little, its guess is only the longest that may fit. */
@@ -266,23 +257,25 @@ static int64_t first_length(const struct search *s, int64_t guess, int64_t step)
     return guess < s->longest && step > guess / 8 ? power_of_two_below(guess) : guess;
 }
 
-/* Away from a first length by steps that double, until there are two bounds; then halfway between
- * them. */
+/* A first length; from its trace, where the boundary should be; both sides of that, and on from
+ * there should it not be. */
 static struct bounds find_bounds(struct search *s, int64_t start)
 {
-    struct bounds b = {0};
-    int64_t step = step_from(s, start), at = first_length(s, start, step);
+    struct bounds b = {.step = on_grain(s, mpl_forecast_step(s->report, start))}, expected;
 
-    for (narrow(s, &b, at); !s->status && !is_closed(s, &b); narrow(s, &b, at)) {
-        if (b.fitting && b.failing) {
-            at = b.failing - b.fitting > GRAIN ? on_grain(s, (double)(b.fitting + b.failing) / 2)
-                                               : b.fitting;
-            step = GRAIN; /* should the proof fail */
-            continue;
-        }
-        at = b.fitting ? on_grain(s, (double)(b.fitting + step)) : next_below(s, b.failing, step);
-        step *= 2;
-    }
+    narrow(s, &b, first_length(s, start, b.step));
+    if (s->status || is_closed(s, &b))
+        return b;
+    expected = forecast_bounds(s, b);
+    if (s->status)
+        return b;
+    b.step = GRAIN;
+    if (expected.failing)
+        try_length(s, &b, on_grain(s, (double)(expected.fitting + expected.failing) / 2), true);
+    else
+        try_length(s, &b, expected.fitting, true);
+    while (!s->status && !is_closed(s, &b))
+        narrow(s, &b, next_length(s, &b));
     return b;
 }
 
@@ -316,7 +309,7 @@ enum memplan_status mpl_verdict_suggest(const struct mpl_spec *spec, struct memp
         return MEMPLAN_OK;
     s.longest = s.longest < LONGEST ? s.longest / GRAIN * GRAIN : LONGEST;
     s.hardest = hardest_of(report);
-    bounds = find_bounds(&s, guess(&s));
+    bounds = find_bounds(&s, on_grain(&s, mpl_forecast_length(report, s.longest)));
     report->suggestion.fails_at = bounds.failing;
     return s.status;
 }

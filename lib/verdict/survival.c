@@ -189,6 +189,11 @@ double mpl_survival_if_needs(const struct mpl_survival_case *c, double bytes)
     return spread > 0 ? normal_cdf(room / spread) : room >= 0;
 }
 
+uint64_t mpl_survival_boundary_budget(const struct mpl_survival_case *c)
+{
+    return node_budget(c, boundary_node(c->risk));
+}
+
 enum memplan_status mpl_survival_judge(const struct mpl_survival_case *c,
                                        struct mpl_survival *survival, struct memplan_error *err)
 {

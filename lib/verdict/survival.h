@@ -33,6 +33,10 @@ struct mpl_survival_case {
 enum memplan_status mpl_survival_judge(const struct mpl_survival_case *c,
                                        struct mpl_survival *survival, struct memplan_error *err);
 
+/** The budget that settles a run which fails below some budget and survives from there on: the
+ * chance that the card gives less is within the risk. Nothing is replayed. */
+uint64_t mpl_survival_boundary_budget(const struct mpl_survival_case *c);
+
 /** Chance of a run that fails below `bytes` and runs from there on; nothing is replayed. */
 double mpl_survival_if_needs(const struct mpl_survival_case *c, double bytes);
 
