@@ -9,7 +9,9 @@
 #include "ingest/value.h"
 #include "spec/check.h"
 #include "spec/config_class.h"
+#include "spec/text.h"
 #include "spec/words.h"
+#include "table/framework.h"
 
 /* One binding under way. */
 struct binding {
@@ -20,6 +22,9 @@ struct binding {
     struct mpl_notes *notes;
     enum mpl_family family;
     const struct mpl_config_class *config;
+    const char *framework; /* whose defaults are asked first; NULL: a plain loop */
+    const char *framework_version;
+    struct mpl_framework_releases releases;
     bool is_given[MPL_FIELD_LIMIT];
 };
 
@@ -80,15 +85,105 @@ static enum memplan_status bind_dtype(struct binding *b, const struct mpl_field 
     return status;
 }
 
+static struct mpl_release release_of(const char *text)
+{
+    struct mpl_version version = {0};
+
+    if (text)
+        mpl_version_parse(text, &version); /* a wrong one is refused where its field is bound */
+    return (struct mpl_release){version.major, version.minor};
+}
+
+/* Text of a field, or its default's. */
+static const char *text_of(const struct binding *b, const char *path)
+{
+    const json_t *json = find_value(b, path);
+    const struct mpl_field *field = mpl_field_find(path);
+
+    if (!json && field)
+        json = b->spec->fallbacks[b->family][mpl_field_index(field)];
+    return json_string_value(json);
+}
+
+/* Which trainer runs the loop, and in which release: what it sets stands above the table's
+ * defaults. The Trainer of transformers has the release of transformers. */
+static void find_framework(struct binding *b)
+{
+    const char *name = json_string_value(find_value(b, "framework.name"));
+    const char *version = json_string_value(find_value(b, "framework.version"));
+    const bool has_own = name && mpl_framework_newest(name);
+
+    if (!name || b->family != MPL_FAMILY_CAUSAL)
+        return;
+    b->framework = name;
+    b->framework_version = version ? version : mpl_framework_newest(name);
+    b->releases.framework = release_of(b->framework_version);
+    b->releases.transformers =
+        release_of(version && !has_own && strcmp(name, "transformers-trainer") == 0
+                       ? version
+                       : text_of(b, "software.transformers"));
+    b->releases.pytorch = release_of(text_of(b, "software.pytorch"));
+    if (has_own && !version)
+        mpl_note_add(b->notes, MPL_NOTE_DEFAULT, "framework.version",
+                     "framework.version is not given, taken as %s", b->framework_version);
+}
+
+/* What the trainer sets where it is not asked. */
+static enum memplan_status bind_preset(struct binding *b, const struct mpl_field *field,
+                                       const struct mpl_framework_default *preset,
+                                       const char *pointer, struct memplan_error *err)
+{
+    json_t *json = json_loads(preset->json, JSON_DECODE_ANY, NULL);
+    const struct mpl_value value = {field, json, pointer};
+    enum memplan_status status = json ? mpl_value_store(&value, b->plan, err)
+                                      : mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
+
+    json_decref(json);
+    if (!status)
+        mpl_note_add(b->notes, MPL_NOTE_DEFAULT, field->path,
+                     "%s is not given, taken as %s: %s%s%s sets it (%s)", field->path, preset->json,
+                     b->framework, b->framework_version ? " " : "",
+                     b->framework_version ? b->framework_version : "", preset->from_where);
+    return status;
+}
+
+/* The trainer's default for a field; a plan that says null has asked for none. */
+static const struct mpl_framework_default *find_preset(const struct binding *b, const char *path)
+{
+    const struct mpl_framework_default *preset =
+        b->framework ? mpl_framework_default(b->framework, &b->releases, path) : NULL;
+
+    if (!preset || json_is_null(mpl_json_get(b->spec->document, path)) ||
+        (preset->unless && find_value(b, preset->unless)))
+        return NULL;
+    return preset;
+}
+
+/* The release that framework.version gives, where that is transformers' own. */
+static const json_t *trainer_release(const struct binding *b, const struct mpl_field *field)
+{
+    if (field->offset != offsetof(struct mpl_plan, transformers) || !b->framework ||
+        strcmp(b->framework, "transformers-trainer") != 0)
+        return NULL;
+    return find_value(b, "framework.version");
+}
+
 static enum memplan_status bind_fallback(struct binding *b, const struct mpl_field *field,
                                          const char *pointer, struct memplan_error *err)
 {
     const char *text = mpl_field_fallback(field, b->family);
     struct mpl_value value = {field, b->spec->fallbacks[b->family][mpl_field_index(field)],
                               pointer};
+    const struct mpl_framework_default *preset = find_preset(b, field->path);
+    const json_t *release = trainer_release(b, field);
     enum memplan_status status;
     bool is_bound = false;
 
+    if (preset)
+        return bind_preset(b, field, preset, pointer, err);
+    if (release)
+        return mpl_value_store(&(struct mpl_value){field, release, "/framework/version"}, b->plan,
+                               err);
     if ((field->flags & MPL_FIELD_ONLY_EAGLE3) && b->family != MPL_FAMILY_EAGLE3)
         return MEMPLAN_OK;
     if (text && !*text)
@@ -241,6 +336,7 @@ static enum memplan_status bind(struct binding *b, struct memplan_error *err)
         {
             b->family = mpl_family_of(b->plan->model.model_type);
             b->config = mpl_config_class_find(b->plan->model.model_type);
+            find_framework(b);
         }
     }
     if (!status)

@@ -10,6 +10,8 @@
 #include "ingest/document.h"
 #include "ingest/json.h"
 #include "ingest/value.h"
+#include "spec/text.h"
+#include "table/framework.h"
 
 enum memplan_status mpl_spec_finish(const struct mpl_spec *spec, enum memplan_status status,
                                     struct memplan_error *err)
@@ -298,6 +300,26 @@ static bool put_integer(json_t *document, const char *path, int64_t number)
     return is_done;
 }
 
+/* What the plan's trainer sets for a field that is absent, as a new value; NULL: nothing. */
+static json_t *preset_of(const struct mpl_spec *spec, const struct mpl_plan *plan, const char *path)
+{
+    const char *newest = mpl_framework_newest(plan->framework_name);
+    const struct mpl_version *t = &plan->transformers, *p = &plan->pytorch;
+    struct mpl_version own = {0};
+    const struct mpl_framework_default *row;
+
+    mpl_version_parse(*plan->framework_version || !newest ? plan->framework_version : newest, &own);
+    row = mpl_framework_default(plan->framework_name,
+                                &(struct mpl_framework_releases){{own.major, own.minor},
+                                                                 {t->major, t->minor},
+                                                                 {p->major, p->minor}},
+                                path);
+    if (!row || mpl_json_get(spec->document, path) ||
+        (row->unless && mpl_json_get(spec->document, row->unless)))
+        return NULL;
+    return json_loads(row->json, JSON_DECODE_ANY, NULL);
+}
+
 /* Choices in place of alternatives, defaults in place of nothing. */
 static bool fill_in(const struct mpl_spec *spec, size_t combination, const struct mpl_plan *plan,
                     json_t *document)
@@ -313,7 +335,13 @@ static bool fill_in(const struct mpl_spec *spec, size_t combination, const struc
         const struct mpl_field *field = mpl_field_at(i);
         const json_t *json = mpl_json_get(document, field->path);
         json_t *fallback = spec->fallbacks[family][i];
+        json_t *preset = preset_of(spec, plan, field->path);
 
+        if (preset) {
+            is_done &= !mpl_json_put(document, field->path, preset);
+            json_decref(preset);
+            continue;
+        }
         if ((json && !json_is_null(json)) || !fallback || json_is_null(fallback) ||
             field->offset == MPL_FIELD_NOWHERE || field->type == MPL_FIELD_REFUSED ||
             ((field->flags & MPL_FIELD_ONLY_EAGLE3) && family != MPL_FAMILY_EAGLE3) ||

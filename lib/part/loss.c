@@ -10,6 +10,7 @@ static mpl_loss_rule *const loss_table[] = {
     [MPL_LOSS_FORWARD_KL] = mpl_loss_forward_kl,
     [MPL_LOSS_FUSED_LINEAR] = mpl_loss_fused_linear,
     [MPL_LOSS_CHUNKED_NLL] = mpl_loss_chunked_nll,
+    [MPL_LOSS_FUSED_LM_HEAD] = mpl_loss_fused_lm_head,
     [MPL_LOSS_CLASSIFICATION] = mpl_loss_classification,
 };
 

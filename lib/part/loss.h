@@ -18,6 +18,7 @@ mpl_loss_rule mpl_loss_dpo;                                 /* loss_preference.c
 mpl_loss_rule mpl_loss_forward_kl;                          /* loss_distillation.c */
 mpl_loss_rule mpl_loss_fused_linear;                        /* loss_fused.c */
 mpl_loss_rule mpl_loss_chunked_nll;                         /* loss_chunked_nll.c */
+mpl_loss_rule mpl_loss_fused_lm_head;                       /* loss_fused_lm_head.c */
 mpl_loss_rule mpl_loss_classification;                      /* loss_classification.c */
 
 /** nn.functional.pad(labels, (0, 1))[..., 1:].contiguous(), flat: held int64 [b * s]. padded_out

@@ -94,8 +94,9 @@ static enum memplan_status check_loss(const struct mpl_plan *plan, struct mempla
         {l->name != MPL_LOSS_CROSS_ENTROPY && t->offload_activations,
          "/training/offload_activations",
          "training.offload_activations: modelled with cross_entropy only"},
-        {l->name != MPL_LOSS_CROSS_ENTROPY && t->lora.r, "/training/loss/name",
-         "training.loss.name: only cross_entropy is modelled with adapters"},
+        {l->name != MPL_LOSS_CROSS_ENTROPY && l->name != MPL_LOSS_FUSED_LM_HEAD && t->lora.r,
+         "/training/loss/name",
+         "training.loss.name: only cross_entropy and fused_lm_head are modelled with adapters"},
         {l->name != MPL_LOSS_CROSS_ENTROPY && t->shared_batch, "/training/shared_batch",
          "training.shared_batch: modelled with cross_entropy only"},
         {l->name == MPL_LOSS_CLASSIFICATION && plan->model.pad_token_id < 0 &&
@@ -185,9 +186,8 @@ enum memplan_status mpl_check_causal(const struct mpl_plan *plan, struct memplan
          "training.loss.name: kl_div is modelled for eagle3 only"},
         {t->compile != MPL_COMPILE_NONE, "/training/compile",
          "training.compile: torch.compile is modelled for eagle3 only"},
-        {strcmp(plan->framework_name, "loop") != 0, "/framework/name",
-         "framework.name: speculators trains eagle3; for the other families only loop is "
-         "modelled"},
+        {strcmp(plan->framework_name, "speculators") == 0, "/framework/name",
+         "framework.name: speculators trains eagle3 only"},
         {!mpl_version_at_least(&plan->transformers, 4, 48, 0), "/software/transformers",
          "software.transformers: attention, masks and rotary tables of versions before 4.48 are "
          "not modelled"},

@@ -339,10 +339,11 @@ static const struct mpl_field field_table[] = {
      .type = MPL_FIELD_NAME,
      AT(framework_name),
      ROOM(framework_name),
-     WORDS(framework, "loop, speculators"),
+     WORDS(framework, "loop, speculators, transformers-trainer, trl-sft, accelerate"),
      .fallback = "\"loop\"",
      .fallback_eagle3 = "\"speculators\"",
-     .help = "What runs the training loop; loop: a plain loop."},
+     .help =
+         "What runs the training loop, and whose defaults absent fields have; loop: a plain one."},
     {.path = "framework.version",
      .type = MPL_FIELD_STRING,
      AT(framework_version),

@@ -181,9 +181,10 @@ struct mpl_optimizer_spec {
 
 enum mpl_loss_name {
     MPL_LOSS_CROSS_ENTROPY = 0,
-    MPL_LOSS_FUSED_LINEAR, /* Liger */
-    MPL_LOSS_CHUNKED,      /* torchtune */
-    MPL_LOSS_CHUNKED_NLL,  /* TRL */
+    MPL_LOSS_FUSED_LINEAR,  /* Liger */
+    MPL_LOSS_CHUNKED,       /* torchtune */
+    MPL_LOSS_CHUNKED_NLL,   /* TRL */
+    MPL_LOSS_FUSED_LM_HEAD, /* TRL from 1.15 */
     MPL_LOSS_TORCHTITAN,
     MPL_LOSS_CLASSIFICATION,
     MPL_LOSS_DPO,
@@ -238,6 +239,9 @@ struct mpl_quantization {
     enum mpl_dtype compute_dtype; /* MPL_DTYPE_NONE: that of the input */
 };
 
+/** TRL's, by release: 0.15 to 0.21, 0.22 to 1.6. */
+enum mpl_metrics { MPL_METRICS_NONE = 0, MPL_METRICS_ACCURACY, MPL_METRICS_ENTROPY };
+
 struct mpl_training {
     int64_t sequence_length, micro_batch_size, gradient_accumulation_steps, steps;
     enum mpl_dtype parameter_dtype, autocast; /* autocast: MPL_DTYPE_NONE when null */
@@ -254,6 +258,8 @@ struct mpl_training {
     bool loss_scaling;        /* torch.amp.GradScaler */
     double gradient_clipping; /* 0: none */
     bool zero_grad_set_to_none, keep_outputs;
+    bool outputs_to_float32;         /* accelerate's copy of the output, after autocast */
+    enum mpl_metrics metrics;        /* what a trainer computes from the logits */
     bool padding;                    /* an attention mask with zeros in it is passed */
     char frozen[MPL_MAX_FROZEN][96]; /* shell patterns: parameters that do not train */
     uint32_t frozen_count;

@@ -178,6 +178,8 @@ const struct mpl_word mpl_loss_words[] = {
         "torchtune: logits in parts of the sequence, all kept"),
     SAY("chunked_nll", MPL_LOSS_CHUNKED_NLL,
         "TRL: logits of a few tokens at a time, computed again in backward"),
+    SAY("fused_lm_head", MPL_LOSS_FUSED_LM_HEAD,
+        "TRL from 1.15: log-probabilities from tiles of logits, which are never whole"),
     SAY("torchtitan", MPL_LOSS_TORCHTITAN,
         "torchtitan: head, loss and their backward for one part after another"),
     SAY("sequence_classification", MPL_LOSS_CLASSIFICATION,
@@ -202,6 +204,10 @@ const struct mpl_word mpl_loss_words[] = {
 const struct mpl_word mpl_reference_words[] = {YES("model", MPL_REFERENCE_MODEL),
                                                YES("precomputed", MPL_REFERENCE_PRECOMPUTED),
                                                NOT("adapters_disabled"), END};
+
+const struct mpl_word mpl_metrics_words[] = {
+    YES("none", MPL_METRICS_NONE), YES("token_accuracy", MPL_METRICS_ACCURACY),
+    YES("entropy_and_token_accuracy", MPL_METRICS_ENTROPY), END};
 
 const struct mpl_word mpl_compile_words[] = {YES("inductor", MPL_COMPILE_INDUCTOR),
                                              YES("attention", MPL_COMPILE_ATTENTION),
@@ -244,12 +250,24 @@ const struct mpl_word mpl_wrap_words[] = {YES("layer", MPL_WRAP_LAYER),
                                           YES("layer+embeddings", MPL_WRAP_LAYER_EMBEDDINGS),
                                           YES("root", MPL_WRAP_ROOT), END};
 
-const struct mpl_word mpl_framework_words[] = {
-    YES("loop", 0),       YES("speculators", 0), NOT("transformers-trainer"),
-    NOT("trl-sft"),       NOT("accelerate"),     NOT("axolotl"),
-    NOT("llama-factory"), NOT("torchtune"),      NOT("torchtitan"),
-    NOT("deepspeed"),     NOT("megatron-lm"),    NOT("nemo"),
-    NOT("unsloth"),       NOT("lightning"),      END};
+const struct mpl_word mpl_framework_words[] = {YES("loop", 0),
+                                               YES("speculators", 0),
+                                               YES("transformers-trainer", 0),
+                                               YES("trl-sft", 0),
+                                               YES("accelerate", 0),
+                                               HINT("transformers", "transformers-trainer"),
+                                               HINT("trainer", "transformers-trainer"),
+                                               HINT("trl", "trl-sft"),
+                                               NOT("axolotl"),
+                                               NOT("llama-factory"),
+                                               NOT("torchtune"),
+                                               NOT("torchtitan"),
+                                               NOT("deepspeed"),
+                                               NOT("megatron-lm"),
+                                               NOT("nemo"),
+                                               NOT("unsloth"),
+                                               NOT("lightning"),
+                                               END};
 
 const struct mpl_word mpl_metric_words[] = {
     YES("allocated", MPL_METRIC_ALLOCATED), YES("reserved", MPL_METRIC_RESERVED),

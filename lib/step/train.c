@@ -15,6 +15,7 @@
 #include "step/reference.h"
 #include "step/repeat.h"
 #include "step/scaler.h"
+#include "step/trainer_metrics.h"
 
 /* Everything one run needs, on the stack of mpl_trace_run. */
 struct run {
@@ -133,6 +134,7 @@ static struct mpl_tensor *forward(struct run *run)
     mpl_autocast_exit(tape);
     tape->autocast = MPL_DTYPE_NONE;
     tape->saves_on_host = false;
+    mpl_trainer_metrics(tape, t, &logits);
     mpl_drop(tape, run->kept_logits); /* the name is bound to the new output only now */
     mpl_drop(tape, run->kept_loss);
     run->kept_logits = t->keep_outputs ? logits : NULL;

@@ -40,6 +40,7 @@ static struct {
     const char *name;
     bool is_card;    /* allocated and reserved on a card; else live bytes of a traced run */
     bool has_copies; /* steps that are copied are compared with steps that are traced */
+    bool is_trainer; /* read by callbacks of a trainer, which cut two phases elsewhere */
     struct case_file cases;
 } file_table[] = {
     {.name = "llama-trace.jsonl", .has_copies = true},
@@ -59,6 +60,7 @@ static struct {
     {.name = "family-card.jsonl", .is_card = true},
     {.name = "lora-card.jsonl", .is_card = true},
     {.name = "optim-card.jsonl", .is_card = true},
+    {.name = "trainer-card.jsonl", .is_card = true, .is_trainer = true},
     {.name = "flex-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "fsdp2-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "ddp-card.jsonl", .is_card = true, .has_copies = true},
@@ -147,7 +149,12 @@ static uint64_t budget_of(const struct mpl_plan *plan)
     return (uint64_t)(plan->device.total_bytes - taken);
 }
 
-static void check_card(const char *file, const char *line)
+static bool is_left_out(bool is_trainer, const char *figure)
+{
+    return is_trainer && (!strcmp(figure, "after_backward") || !strcmp(figure, "optimizer_peak"));
+}
+
+static void check_card(const char *file, const char *line, bool is_trainer)
 {
     struct memplan_error err = {0};
     struct mpl_replay_result replay;
@@ -166,9 +173,10 @@ static void check_card(const char *file, const char *line)
     steps = json_array_size(json_object_get(run.result, "steps"));
     for (size_t s = 0; s < steps && replay.survived; s++) {
         for (size_t i = 0; i < FIGURES; i++)
-            case_expect(file, &run, figure_table[i].name, SHARE,
-                        figure_of(&replay.steps[s].allocated, i),
-                        case_step_figure(&run, s, figure_table[i].name));
+            if (!is_left_out(is_trainer, figure_table[i].name))
+                case_expect(file, &run, figure_table[i].name, SHARE,
+                            figure_of(&replay.steps[s].allocated, i),
+                            case_step_figure(&run, s, figure_table[i].name));
         snprintf(reserved, sizeof(reserved), "reserved@%zu", s); /* a gap may be of one step */
         case_expect(file, &run, reserved, SHARE, replay.steps[s].reserved,
                     case_step_figure(&run, s, "reserved"));
@@ -181,7 +189,7 @@ START_TEST(on_a_card_is_the_recorded_run)
     size_t file = 0;
     const char *line = line_at(true, false, _i, &file);
 
-    check_card(file_table[file].name, line);
+    check_card(file_table[file].name, line, file_table[file].is_trainer);
 }
 END_TEST
 

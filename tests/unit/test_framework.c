@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/* Defaults of trainers: which release sets what, and what a plan itself says stands above them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "spec/spec.h"
+#include "table/framework.h"
+#include "test.h"
+
+static const char *json_of(const char *framework, struct mpl_release release, const char *path)
+{
+    const struct mpl_framework_releases releases = {release, {5, 24}, {2, 14}};
+    const struct mpl_framework_default *row = mpl_framework_default(framework, &releases, path);
+
+    return row ? row->json : "none";
+}
+
+START_TEST(a_release_has_its_own_row)
+{
+    ck_assert_str_eq(json_of("trl-sft", (struct mpl_release){0, 14}, "training.metrics"), "none");
+    ck_assert_str_eq(json_of("trl-sft", (struct mpl_release){0, 15}, "training.metrics"),
+                     "\"token_accuracy\"");
+    ck_assert_str_eq(json_of("trl-sft", (struct mpl_release){0, 24}, "training.metrics"),
+                     "\"entropy_and_token_accuracy\"");
+    ck_assert_str_eq(json_of("trl-sft", (struct mpl_release){1, 6}, "training.metrics"), "none");
+    ck_assert_str_eq(json_of("trl-sft", (struct mpl_release){1, 5}, "training.loss.name"), "none");
+    ck_assert_str_eq(json_of("trl-sft", (struct mpl_release){1, 14}, "training.loss.name"),
+                     "\"chunked_nll\"");
+    ck_assert_str_eq(json_of("trl-sft", (struct mpl_release){1, 15}, "training.loss.name"),
+                     "\"fused_lm_head\"");
+}
+END_TEST
+
+START_TEST(the_fused_optimizer_needs_both_releases)
+{
+    struct mpl_framework_releases releases = {{1, 16}, {4, 54}, {2, 8}};
+
+    ck_assert_ptr_nonnull(mpl_framework_default("trl-sft", &releases, "training.optimizer.fused"));
+    releases.pytorch = (struct mpl_release){2, 7};
+    ck_assert_ptr_null(mpl_framework_default("trl-sft", &releases, "training.optimizer.fused"));
+    releases = (struct mpl_framework_releases){{1, 16}, {4, 53}, {2, 8}};
+    ck_assert_ptr_null(mpl_framework_default("trl-sft", &releases, "training.optimizer.fused"));
+}
+END_TEST
+
+START_TEST(no_framework_has_none)
+{
+    ck_assert_str_eq(json_of("loop", (struct mpl_release){0, 0}, "training.micro_batch_size"),
+                     "none");
+    ck_assert_ptr_null(mpl_framework_newest("transformers-trainer"));
+    ck_assert_str_eq(mpl_framework_newest("trl-sft"), "1.16.0");
+}
+END_TEST
+
+/* ---- in a plan --------------------------------------------------------------------------------
+ */
+
+#define MODEL                                                                                      \
+    "\"model\": {\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 128,"      \
+    " \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"vocab_size\": 100}"
+
+static struct mpl_plan bound(const char *rest)
+{
+    char text[1024];
+    struct memplan_error err = {0};
+    struct mpl_plan plan;
+    struct mpl_spec *spec;
+
+    snprintf(text, sizeof(text), "{" MODEL ", %s}", rest);
+    ck_assert_msg(!mpl_spec_load(text, strlen(text), "plan", &spec, &err), "%s", err.text);
+    ck_assert_msg(!mpl_spec_bind(spec, 0, &plan, NULL, &err), "%s", err.text);
+    mpl_spec_free(spec);
+    return plan;
+}
+
+START_TEST(a_plan_that_names_a_trainer_has_its_defaults)
+{
+    const struct mpl_plan plan = bound("\"framework\": {\"name\": \"trl-sft\"}");
+
+    ck_assert_int_eq(plan.training.sequence_length, 1024);
+    ck_assert_int_eq(plan.training.micro_batch_size, 8);
+    ck_assert_int_eq(plan.training.autocast, MPL_BFLOAT16);
+    ck_assert_int_eq(plan.training.activation_checkpointing, MPL_CHECKPOINTING_FULL);
+    ck_assert_int_eq(plan.training.loss.name, MPL_LOSS_FUSED_LM_HEAD);
+    ck_assert_int_eq(plan.training.optimizer.fused, MPL_TRUE);
+}
+END_TEST
+
+START_TEST(what_the_plan_says_stands_above_them)
+{
+    const struct mpl_plan plan =
+        bound("\"framework\": {\"name\": \"trl-sft\", \"version\": \"0.24.0\"},"
+              "\"software\": {\"transformers\": \"4.57.1\"},"
+              "\"training\": {\"sequence_length\": 64, \"autocast\": null,"
+              " \"activation_checkpointing\": \"none\", \"optimizer\": {\"name\": \"sgd\"}}");
+
+    ck_assert_int_eq(plan.training.sequence_length, 64);
+    ck_assert_int_eq(plan.training.autocast, MPL_DTYPE_NONE);
+    ck_assert_int_eq(plan.training.activation_checkpointing, MPL_CHECKPOINTING_NONE);
+    ck_assert_int_eq(plan.training.loss.name, MPL_LOSS_CROSS_ENTROPY);
+    ck_assert_int_eq(plan.training.optimizer.fused, MPL_UNSET);
+    ck_assert_int_eq(plan.training.metrics, MPL_METRICS_ENTROPY);
+    ck_assert(plan.training.use_reentrant);
+}
+END_TEST
+
+START_TEST(the_trainers_release_is_that_of_transformers)
+{
+    const struct mpl_plan plan =
+        bound("\"framework\": {\"name\": \"transformers-trainer\", \"version\": \"4.57.1\"},"
+              "\"training\": {\"sequence_length\": 64}");
+
+    ck_assert_int_eq(plan.transformers.major, 4);
+    ck_assert_int_eq(plan.transformers.minor, 57);
+    ck_assert(plan.training.use_reentrant);
+    ck_assert_int_eq(plan.training.parameter_dtype, MPL_FLOAT32);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = tcase_create("framework");
+
+    tcase_add_test(tcase, a_release_has_its_own_row);
+    tcase_add_test(tcase, the_fused_optimizer_needs_both_releases);
+    tcase_add_test(tcase, no_framework_has_none);
+    tcase_add_test(tcase, a_plan_that_names_a_trainer_has_its_defaults);
+    tcase_add_test(tcase, what_the_plan_says_stands_above_them);
+    tcase_add_test(tcase, the_trainers_release_is_that_of_transformers);
+    return test_run("framework", tcase);
+}
