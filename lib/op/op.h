@@ -95,6 +95,8 @@ struct mpl_tensor *mpl_op_layer_norm(struct mpl_tape *tape, struct mpl_tensor *a
 struct mpl_tensor *mpl_op_norm_last(struct mpl_tape *tape, struct mpl_tensor *a);
 /** logsumexp over the last dimension, which goes. */
 struct mpl_tensor *mpl_op_logsumexp(struct mpl_tape *tape, struct mpl_tensor *a);
+/** The same, but it stays as 1. */
+struct mpl_tensor *mpl_op_logsumexp_keep(struct mpl_tape *tape, struct mpl_tensor *a);
 struct mpl_tensor *mpl_op_mean_last(struct mpl_tape *tape, struct mpl_tensor *a); /* keepdim */
 /** sum over one dimension; keeps: it stays, as 1. Under autocast in float32. */
 struct mpl_tensor *mpl_op_sum_dim(struct mpl_tape *tape, struct mpl_tensor *a, int dim, bool keeps);
@@ -114,6 +116,8 @@ void mpl_op_topk(struct mpl_tape *tape, struct mpl_tensor *a, int64_t count,
                  struct mpl_tensor *parts_out[2]);
 /** max over the last dimension, which stays as 1: its values. */
 struct mpl_tensor *mpl_op_max_last(struct mpl_tape *tape, struct mpl_tensor *a);
+/** multinomial(a, 1) of probabilities [n, v]: int64 [n, 1], without gradient. */
+struct mpl_tensor *mpl_op_multinomial(struct mpl_tape *tape, struct mpl_tensor *a);
 /** a.gather(-1, index): shape of index. */
 struct mpl_tensor *mpl_op_gather_last(struct mpl_tape *tape, struct mpl_tensor *a,
                                       struct mpl_tensor *index);

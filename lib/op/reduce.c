@@ -125,7 +125,37 @@ static void logsumexp_backward(struct mpl_tape *tape, struct mpl_node *node,
     mpl_drop(tape, difference);
 }
 
-struct mpl_tensor *mpl_op_logsumexp(struct mpl_tape *tape, struct mpl_tensor *a)
+/* Kernels of their own: the rows' maxima, their finiteness, then exp(self - maxima), in whose place
+ * nothing stays but its sums. source: aten/src/ATen/native/ReduceOps.cpp (logsumexp_out_impl); seen
+ * with PyTorch 2.14.1 */
+static struct mpl_tensor *sum_of_powers(struct mpl_tape *tape, const struct mpl_tensor *a,
+                                        const struct mpl_shape *shape)
+{
+    static const char *const op = "logsumexp.default";
+    const enum mpl_dtype dtype = (enum mpl_dtype)a->dtype;
+    const struct mpl_dim last = a->shape.dim[a->shape.ndim - 1];
+    const uint64_t numel = (uint64_t)mpl_numel(a), rows = numel / (uint64_t)last.n;
+    uint8_t degree = 0;
+    struct mpl_tensor *maxima, *sizes, *are_infinite, *powers, *out;
+
+    if (!tape->has_kernel_scratch)
+        return mpl_empty(tape, op, dtype, shape);
+    for (int i = 0; i + 1 < a->shape.ndim; i++)
+        degree = (uint8_t)(degree + a->shape.dim[i].degree);
+    maxima = mpl_book_buffer(tape, op, mpl_dtype_bytes(dtype, rows), degree);
+    sizes = mpl_book_buffer(tape, op, mpl_dtype_bytes(dtype, rows), degree);
+    are_infinite = mpl_book_buffer(tape, op, rows, degree);
+    mpl_drop(tape, are_infinite);
+    mpl_drop(tape, sizes);
+    powers =
+        mpl_book_buffer(tape, op, mpl_dtype_bytes(dtype, numel), (uint8_t)(degree + last.degree));
+    out = mpl_empty(tape, op, dtype, shape);
+    mpl_drop(tape, powers);
+    mpl_drop(tape, maxima);
+    return out;
+}
+
+static struct mpl_tensor *logsumexp(struct mpl_tape *tape, struct mpl_tensor *a, bool keeps)
 {
     struct mpl_node *node =
         mpl_node_new(tape, "LogsumexpBackward0", logsumexp_backward, &a, 1, 1, 2);
@@ -134,13 +164,26 @@ struct mpl_tensor *mpl_op_logsumexp(struct mpl_tape *tape, struct mpl_tensor *a)
 
     if (a->is_void)
         return a;
-    shape.ndim--;
-    out = mpl_empty(tape, "logsumexp.default", (enum mpl_dtype)a->dtype, &shape);
+    if (keeps)
+        shape.dim[shape.ndim - 1] = mpl_dim(1);
+    else
+        shape.ndim--;
+    out = sum_of_powers(tape, a, &shape);
     mpl_save(tape, node, a);
     mpl_save_output(tape, node, out);
     mpl_set_history(tape, out, node, 0);
     mpl_consume(tape, a);
     return out;
+}
+
+struct mpl_tensor *mpl_op_logsumexp(struct mpl_tape *tape, struct mpl_tensor *a)
+{
+    return logsumexp(tape, a, false);
+}
+
+struct mpl_tensor *mpl_op_logsumexp_keep(struct mpl_tape *tape, struct mpl_tensor *a)
+{
+    return logsumexp(tape, a, true);
 }
 
 static void softmax_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,

@@ -88,6 +88,7 @@ mpl_optim_rule mpl_galore_step;
 mpl_optim_rule mpl_lamb_step;
 mpl_optim_rule mpl_soap_step;
 mpl_optim_rule mpl_shampoo_step;
+mpl_optim_rule mpl_sophia_step;
 mpl_optim_rule mpl_cpu_offload_step, mpl_cpu_offload_create;
 
 /** True when Muon takes the parameter: a matrix inside the blocks, no embedding and no head. */

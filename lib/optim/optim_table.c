@@ -48,6 +48,7 @@ static const struct mpl_optim_row optim_table[] = {
     {.name = MPL_LAMB, .by_default = MPL_OPTIM_FOREACH, .step = mpl_lamb_step},
     {.name = MPL_SHAMPOO, .by_default = MPL_OPTIM_LOOP, .step = mpl_shampoo_step},
     {.name = MPL_SOAP, .by_default = MPL_OPTIM_LOOP, .step = mpl_soap_step},
+    {.name = MPL_SOPHIA, .by_default = MPL_OPTIM_LOOP, .step = mpl_sophia_step},
     BITSANDBYTES(MPL_ADAMW_8BIT, 2, 8, false),
     BITSANDBYTES(MPL_PAGED_ADAMW, 2, 32, true),
     BITSANDBYTES(MPL_PAGED_ADAMW_8BIT, 2, 8, true),

@@ -418,7 +418,8 @@ static struct mpl_tensor *causal_lm_forward(struct mpl_tape *tape, struct mpl_ne
                                             struct mpl_batch *batch, struct mpl_tensor **logits_out)
 {
     struct mpl_lm *lm = network->family;
-    struct mpl_tensor *loss = mpl_loss_rule_of(network->plan)(tape, lm, batch, logits_out);
+    mpl_loss_rule *rule = batch->has_no_labels ? mpl_loss_none : mpl_loss_rule_of(network->plan);
+    struct mpl_tensor *loss = rule(tape, lm, batch, logits_out);
 
     drop_own_locals(tape, lm);
     return loss;

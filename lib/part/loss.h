@@ -21,6 +21,9 @@ mpl_loss_rule mpl_loss_chunked_nll;                         /* loss_chunked_nll.
 mpl_loss_rule mpl_loss_fused_lm_head;                       /* loss_fused_lm_head.c */
 mpl_loss_rule mpl_loss_classification;                      /* loss_classification.c */
 
+/** The model without labels: its logits. (loss_causal.c) */
+mpl_loss_rule mpl_loss_none;
+
 /** nn.functional.pad(labels, (0, 1))[..., 1:].contiguous(), flat: held int64 [b * s]. padded_out
  * takes a held tensor: the padded labels. */
 struct mpl_tensor *mpl_loss_shifted_labels(struct mpl_tape *tape, struct mpl_tensor *labels,

@@ -108,6 +108,16 @@ struct mpl_tensor *mpl_loss_causal_lm(struct mpl_tape *tape, struct mpl_lm *lm,
     return loss;
 }
 
+struct mpl_tensor *mpl_loss_none(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_batch *batch,
+                                 struct mpl_tensor **logits_out)
+{
+    struct mpl_tensor *h = mpl_hold(mpl_lm_hidden(tape, lm, batch));
+
+    *logits_out = mpl_hold(mpl_lm_logits(tape, lm, h));
+    mpl_drop(tape, h);
+    return mpl_return(mpl_hold(*logits_out));
+}
+
 /* What LabelSmoother makes of the log-probabilities: nll.sum() / count + smooth.sum() / count. Its
  * labels are a name that is bound anew. */
 static struct mpl_tensor *smooth(struct mpl_tape *tape, struct mpl_tensor *scores,

@@ -6,6 +6,8 @@
 
 #include "base/fail.h"
 #include "spec/check.h"
+#include "spec/config_class.h"
+#include "spec/text.h"
 #include "spec/words.h"
 
 /* Keys that only some constructors take. */
@@ -23,6 +25,7 @@ enum {
     TAKES_ROUNDING = 1 << 12,
     TAKES_RANK = 1 << 13,
     TAKES_DIM = 1 << 14,
+    TAKES_HESSIAN = 1 << 15,
 };
 
 #define TAKES_LISTS (TAKES_FOREACH | TAKES_MAXIMIZE)
@@ -61,6 +64,7 @@ static const struct {
     [MPL_LAMB] = {.takes = TAKES_FOREACH, .is_whole = true},
     [MPL_SOAP] = {.takes = TAKES_DIM, .weight_decay = 0.01, .is_whole = true},
     [MPL_SHAMPOO] = {.takes = 0, .is_whole = true},
+    [MPL_SOPHIA] = {.takes = TAKES_MAXIMIZE | TAKES_HESSIAN, .weight_decay = 0.1, .is_whole = true},
     [MPL_ADAMW_CPU_OFFLOAD] = {.takes = TAKES_OFFLOAD, .weight_decay = 0.01, .is_whole = true},
 };
 
@@ -119,8 +123,11 @@ const struct mpl_word mpl_optimizer_words[] = {
         "SOAP (pytorch_optimizer): two moments, squares of each side of a matrix"),
     YES("shampoo", MPL_SHAMPOO,
         "Shampoo (pytorch_optimizer): the last update, two squares of each side"),
+    YES("sophia", MPL_SOPHIA, "SophiaG (Liuhong99/Sophia): a moment and the Hessian's diagonal"),
     NOT("lars"),
-    NOT("sophia"),
+    HINT("sophiag", "sophia"),
+    NOT("sophia_h"),
+    NOT("sophiah"),
     NOT("distributed_shampoo"),
     NOT("galore_adafactor"),
     NOT("galore_adamw_8bit"),
@@ -203,6 +210,7 @@ static enum memplan_status check_keys(const struct mpl_optimizer_spec *o, struct
         {"stochastic_rounding", TAKES_ROUNDING, o->stochastic_rounding},
         {"rank", TAKES_RANK, o->rank != 128},
         {"max_precondition_dim", TAKES_DIM, o->max_precondition_dim != 10000},
+        {"hessian_interval", TAKES_HESSIAN, o->hessian_interval != 10},
     };
     char pointer[64];
 
@@ -242,6 +250,31 @@ static enum memplan_status check_in_backward(const struct mpl_plan *plan, struct
     return MEMPLAN_OK;
 }
 
+/* The pass over sampled labels was compared in its example's loop only. */
+static enum memplan_status check_sophia(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_training *t = &plan->training;
+    const bool is_causal = mpl_family_of(plan->model.model_type) != MPL_FAMILY_EAGLE3;
+    const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);
+
+    if (!is_causal || (config && config->task == MPL_TASK_MASKED_LM))
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/name",
+                        "training.optimizer.name: sophia is modelled for causal language models "
+                        "only");
+    if (plan->parallelism.strategy != MPL_STRATEGY_NONE)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/name",
+                        "training.optimizer.name: sophia is modelled on one card only");
+    if (t->loss.name != MPL_LOSS_CROSS_ENTROPY || t->loss.label_smoothing > 0 ||
+        t->loss.logits_to_keep || t->loss.num_items_in_batch || plan->model.output_router_logits)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/loss",
+                        "training.loss: sophia is modelled with plain cross_entropy only");
+    if (t->optimizer.in_backward || t->optimizer.master_weights || t->loss_scaling)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/name",
+                        "training.optimizer.name: sophia is not modelled with steps in backward, "
+                        "master weights or loss scaling");
+    return MEMPLAN_OK;
+}
+
 enum memplan_status mpl_optimizer_check(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_optimizer_spec *o = &plan->training.optimizer;
@@ -269,6 +302,12 @@ enum memplan_status mpl_optimizer_check(const struct mpl_plan *plan, struct memp
                         "training.parameter_dtype: %s decomposes copies of other formats, not "
                         "modelled; expected float32",
                         mpl_optimizer_word(o->name));
+    if (o->name == MPL_SOPHIA) {
+        const enum memplan_status status = check_sophia(plan, err);
+
+        if (status)
+            return status;
+    }
     if (o->in_backward || o->offload_gradients) {
         const enum memplan_status status = check_in_backward(plan, err);
 

@@ -56,6 +56,7 @@ enum mpl_optimizer_name {
     MPL_LAMB,
     MPL_SOAP,
     MPL_SHAMPOO,
+    MPL_SOPHIA,
     MPL_OPTIMIZER_COUNT,
 };
 enum mpl_strategy {
@@ -171,6 +172,7 @@ struct mpl_optimizer_spec {
     int64_t ns_steps;             /* muon: rounds of Newton-Schulz */
     int64_t rank;                 /* galore_adamw: columns of a projected gradient */
     int64_t max_precondition_dim; /* soap: longer sides are left as they are */
+    int64_t hessian_interval;     /* sophia: steps between passes over sampled labels */
     bool amsgrad, centered, maximize;
     bool decoupled_weight_decay; /* nadam, radam */
     bool master_weights;         /* float32 copies are what the optimizer updates */

@@ -10,6 +10,7 @@ struct mpl_batch {
     struct mpl_tensor *input_ids, *labels;
     struct mpl_tensor *attention_mask; /* NULL: no padding */
     struct mpl_tensor *item_count;     /* num_items_in_batch; NULL: not given */
+    bool has_no_labels;                /* the model is called for its logits, which it returns */
 };
 
 struct mpl_network;

@@ -11,6 +11,7 @@
 #include "parallel/strategy.h"
 #include "parallel/zero_redundancy.h"
 #include "part/adapter.h"
+#include "part/loss_sampled.h"
 #include "step/frozen.h"
 #include "step/reference.h"
 #include "step/repeat.h"
@@ -27,6 +28,7 @@ struct run {
     struct mpl_scaler scaler;
     struct mpl_batch batch;
     struct mpl_tensor *last_loss;
+    struct mpl_sampled sampled;                 /* of the last pass over sampled labels */
     struct mpl_tensor *kept_logits, *kept_loss; /* of an output object that outlives its step */
     bool traces_all;
 };
@@ -120,7 +122,24 @@ static bool output_has_loss(const struct mpl_training *t)
            t->loss.name == MPL_LOSS_CLASSIFICATION;
 }
 
-static struct mpl_tensor *forward(struct run *run)
+/* The name is bound to another loss. */
+static void drop_last_loss(struct run *run)
+{
+    mpl_drop(run->tape, run->last_loss);
+    run->last_loss = NULL;
+}
+
+/* loss = F.cross_entropy(logits, y_sample): outside autocast and model. */
+static void sample(struct run *run, struct mpl_tensor **loss)
+{
+    mpl_rebind(run->tape, loss, mpl_sampled_loss(run->tape, &run->sampled, *loss));
+    drop_last_loss(run);
+    if (!run->plan->training.keep_outputs)
+        mpl_sampled_drop(run->tape, &run->sampled);
+}
+
+/* is_sampled: the model is called without labels, which are drawn from its logits. */
+static struct mpl_tensor *forward(struct run *run, bool is_sampled)
 {
     const struct mpl_training *t = &run->plan->training;
     struct mpl_tape *tape = run->tape;
@@ -128,9 +147,10 @@ static struct mpl_tensor *forward(struct run *run)
 
     tape->autocast = t->autocast;
     tape->saves_on_host = t->offload_activations;
+    run->batch.has_no_labels = is_sampled;
     loss = mpl_hold(mpl_network_call(tape, &run->network, &run->batch, &logits));
-    mpl_drop(tape, run->last_loss);
-    run->last_loss = NULL;
+    if (!is_sampled)
+        drop_last_loss(run);
     mpl_autocast_exit(tape);
     tape->autocast = MPL_DTYPE_NONE;
     tape->saves_on_host = false;
@@ -138,7 +158,9 @@ static struct mpl_tensor *forward(struct run *run)
     mpl_drop(tape, run->kept_logits); /* the name is bound to the new output only now */
     mpl_drop(tape, run->kept_loss);
     run->kept_logits = t->keep_outputs ? logits : NULL;
-    run->kept_loss = t->keep_outputs && output_has_loss(t) ? mpl_hold(loss) : NULL;
+    run->kept_loss = t->keep_outputs && output_has_loss(t) && !is_sampled ? mpl_hold(loss) : NULL;
+    if (is_sampled)
+        sample(run, &loss);
     if (!t->keep_outputs)
         mpl_drop(tape, logits);
     take_outputs(run);
@@ -185,7 +207,7 @@ static void update(struct run *run)
     mpl_optim_zero_grad(run->tape, &run->optim, t->zero_grad_set_to_none);
 }
 
-static void train_step(struct run *run, uint32_t step)
+static void accumulate(struct run *run, uint32_t step, bool is_sampled)
 {
     const struct mpl_training *t = &run->plan->training;
     struct mpl_tape *tape = run->tape;
@@ -204,7 +226,7 @@ static void train_step(struct run *run, uint32_t step)
         if (run->network.wrapper && run->network.wrapper->set_boundary)
             run->network.wrapper->set_boundary(&run->network, is_last);
         mpl_tape_mark(tape, step, micro, MPL_PHASE_FORWARD);
-        loss = forward(run);
+        loss = forward(run, is_sampled);
         mpl_tape_mark(tape, step, micro, MPL_PHASE_BACKWARD);
         scaled = wrapper && wrapper->scale_loss ? wrapper->scale_loss(tape, loss) : mpl_hold(loss);
         backward(run, scaled);
@@ -212,10 +234,41 @@ static void train_step(struct run *run, uint32_t step)
         drop_loss(run, loss);
     }
     mpl_tape_mark(tape, step, (uint32_t)t->gradient_accumulation_steps - 1, MPL_PHASE_OPTIMIZER);
+}
+
+/* Steps from one pass over sampled labels to the next one; 0: there is none. Two of them are in
+ * every run: the second one may still hold the names of the first one. */
+static uint32_t sampling_interval(const struct mpl_training *t)
+{
+    const int64_t most = t->steps / 2 > 1 ? t->steps / 2 : 1;
+
+    if (t->optimizer.name != MPL_SOPHIA)
+        return 0;
+    return (uint32_t)(t->optimizer.hessian_interval < most ? t->optimizer.hessian_interval : most);
+}
+
+/* update_hessian, which works in place, and what surrounds it. */
+static void sampling_pass(struct run *run, uint32_t step)
+{
+    const struct mpl_training *t = &run->plan->training;
+
+    accumulate(run, step, true);
+    if (t->gradient_clipping > 0)
+        mpl_clip_grad_norm(run->tape, &run->optim);
+    mpl_optim_zero_grad(run->tape, &run->optim, t->zero_grad_set_to_none);
+}
+
+static void train_step(struct run *run, uint32_t step)
+{
+    const uint32_t interval = sampling_interval(&run->plan->training);
+
+    accumulate(run, step, false);
     if (run->network.wrapper && run->network.wrapper->step)
-        run->network.wrapper->step(tape, &run->network, &run->local);
+        run->network.wrapper->step(run->tape, &run->network, &run->local);
     else
         update(run);
+    if (interval && step % interval == interval - 1)
+        sampling_pass(run, step);
 }
 
 /* The loop above depends on nothing but what lives: a family's own loop may collect garbage. */
@@ -380,7 +433,7 @@ static enum memplan_status run_plan(struct run *run, struct mpl_trace *trace,
         for (int64_t step = 0; step < run->plan->training.steps && !run->tape->err.status; step++)
             family_step(run, (uint32_t)step);
     else
-        train(run, !run->traces_all);
+        train(run, !run->traces_all && sampling_interval(&run->plan->training) <= 1);
     count_parameters(&run->network, trace);
     trace->optimizer_bytes = optimizer_bytes(&run->local);
     return MEMPLAN_OK;

@@ -56,6 +56,7 @@ static struct {
     {.name = "fsdp2-trace.jsonl", .has_copies = true},
     {.name = "ddp-trace.jsonl", .has_copies = true},
     {.name = "fsdp1-trace.jsonl", .has_copies = true},
+    {.name = "sophia-trace.jsonl", .has_copies = true},
     {.name = "llama-card.jsonl", .is_card = true},
     {.name = "family-card.jsonl", .is_card = true},
     {.name = "lora-card.jsonl", .is_card = true},
@@ -66,6 +67,7 @@ static struct {
     {.name = "ddp-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "fsdp1-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "zero-card.jsonl", .is_card = true, .has_copies = true},
+    {.name = "sophia-card.jsonl", .is_card = true, .has_copies = true},
 };
 
 #define FILES (sizeof(file_table) / sizeof(file_table[0]))

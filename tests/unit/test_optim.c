@@ -147,6 +147,8 @@ static const struct {
     {{.name = MPL_SHAMPOO},
      .states = ALL + 2 * (16384 + 4096 + 65536 + 16384 + 16384),
      .peak = 4 * 65536 + 512},
+    /* the ratio of E beside a size, a bound and its sum of W */
+    {{.name = MPL_SOPHIA}, .states = 2 * ALL, .peak = 3 * W + E},
     /* no round: mix, its copy, two scalars */
     {{.name = MPL_MUON}, .states = W + 2 * (E + N), .peak = W + W / 2 + 1024},
     /* bfloat16: the mix is the first factor, and stays while two more live */

@@ -139,7 +139,7 @@ static const struct {
      "/training/optimizer/in_backward", "not modelled with muon"},
     {"training.optimizer={\"name\": \"muon\", \"master_weights\": true}", MEMPLAN_ERR_UNSUPPORTED,
      "/training/optimizer/master_weights", "not modelled with muon"},
-    {"training.optimizer={\"name\": \"sophia\"}", MEMPLAN_ERR_UNSUPPORTED,
+    {"training.optimizer={\"name\": \"sophia_h\"}", MEMPLAN_ERR_UNSUPPORTED,
      "/training/optimizer/name", "not modelled"},
     {"training.optimizer.lr=1e-4", MEMPLAN_OK, NULL, NULL},
     {"training.optimizer.betas=[0.9, 0.95]", MEMPLAN_OK, NULL, NULL},
