@@ -329,6 +329,7 @@ const struct mpl_arch mpl_arch_bloom = {
     .config = {.model_type = "bloom",
                .help = "BLOOM",
                .has_no_flex = true,
+               .has_own_attention = true,
                .keys = keys,
                .derive = derive,
                .check = check},

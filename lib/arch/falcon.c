@@ -448,6 +448,7 @@ const struct mpl_arch mpl_arch_falcon = {
     .config = {.model_type = "falcon",
                .help = "Falcon",
                .has_no_flex = true,
+               .has_own_attention = true,
                .keys = keys,
                .derive = derive,
                .check = check},

@@ -178,9 +178,9 @@ static struct mpl_tensor *flex(struct mpl_tape *tape, const struct mpl_attention
     return mpl_return(out);
 }
 
-struct mpl_tensor *mpl_attention_interface(struct mpl_tape *tape, const struct mpl_plan *plan,
-                                           const struct mpl_attention_call *call,
-                                           struct mpl_tensor **weights_out)
+static struct mpl_tensor *attend(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                 const struct mpl_attention_call *call,
+                                 struct mpl_tensor **weights_out)
 {
     *weights_out = NULL;
     if (plan->training.attention == MPL_ATTENTION_FLASH_2)
@@ -189,6 +189,51 @@ struct mpl_tensor *mpl_attention_interface(struct mpl_tape *tape, const struct m
         return flex(tape, call, weights_out);
     return plan->training.attention == MPL_ATTENTION_EAGER ? eager(tape, call, weights_out)
                                                            : sdpa(tape, &plan->transformers, call);
+}
+
+/* What is checkpointed of one layer: it outlives the layer's forward. */
+struct core {
+    const struct mpl_plan *plan;
+    struct mpl_attention_call call;
+};
+
+static struct mpl_tensor *core_forward(struct mpl_tape *tape, void *context,
+                                       struct mpl_tensor *input)
+{
+    const struct core *core = context;
+    struct mpl_tensor *weights, *out = mpl_hold(attend(tape, core->plan, &core->call, &weights));
+
+    (void)input; /* the queries, which the call has too */
+    mpl_drop(tape, weights);
+    return mpl_return(out);
+}
+
+/* checkpoint(attention without its weights, query, key, value, attention_mask), as Megatron's
+ * _checkpointed_attention_forward has it: only the arguments stay. */
+static struct mpl_tensor *checkpointed(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                       const struct mpl_attention_call *call)
+{
+    struct core *core = mpl_arena_zalloc(&tape->arena, sizeof(*core));
+
+    if (!core) {
+        mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
+        return tape->void_tensor;
+    }
+    *core = (struct core){.plan = plan, .call = *call};
+    return mpl_checkpoint_many(tape, core_forward, core,
+                               (struct mpl_tensor * *const[MPL_MAX_KWARGS]){
+                                   &core->call.q, &core->call.k, &core->call.v, &core->call.mask});
+}
+
+struct mpl_tensor *mpl_attention_interface(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                           const struct mpl_attention_call *call,
+                                           struct mpl_tensor **weights_out)
+{
+    if (plan->training.activation_checkpointing != MPL_CHECKPOINTING_CORE_ATTENTION ||
+        !tape->is_grad_enabled)
+        return attend(tape, plan, call, weights_out);
+    *weights_out = NULL;
+    return checkpointed(tape, plan, call);
 }
 
 struct mpl_tensor *mpl_merge_heads(struct mpl_tape *tape, struct mpl_tensor *x)

@@ -34,11 +34,16 @@ static void set_prefix(struct mpl_network *network, const char *base)
     snprintf(network->prefix, sizeof(network->prefix), "%s%s", base, *base ? "." : "");
 }
 
+static bool checkpoints_layers(const struct mpl_training *t)
+{
+    return t->activation_checkpointing == MPL_CHECKPOINTING_FULL ||
+           t->activation_checkpointing == MPL_CHECKPOINTING_SELECTIVE;
+}
+
 /* every_n_layers: the first of that many */
 static bool is_checkpointed(const struct mpl_training *t, uint32_t layer)
 {
-    return t->activation_checkpointing != MPL_CHECKPOINTING_NONE &&
-           (t->checkpoint_every <= 1 || layer % t->checkpoint_every == 0);
+    return checkpoints_layers(t) && (t->checkpoint_every <= 1 || layer % t->checkpoint_every == 0);
 }
 
 static void describe_layer(struct mpl_lm *lm, uint32_t i)
@@ -357,8 +362,7 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
     lm->attention_mask = batch->attention_mask;
     embeds = mpl_hold(mpl_module_call(tape, &network->modules[EMBEDDING], batch->input_ids));
     /* enable_input_require_grads, which checkpointing turns on: a frozen embedding's output too */
-    if (plan->training.activation_checkpointing != MPL_CHECKPOINTING_NONE && !embeds->is_void &&
-        tape->is_grad_enabled &&
+    if (checkpoints_layers(&plan->training) && !embeds->is_void && tape->is_grad_enabled &&
         (plan->training.lora.r || mpl_version_at_least(&plan->transformers, 5, 0, 0)))
         embeds->requires_grad = true;
     if (family->prepare)

@@ -8,25 +8,53 @@
 #include "spec/fields.h"
 #include "spec/text.h"
 
+/* Does attention run in float32? */
+static bool is_wide(const struct mpl_plan *plan)
+{
+    const enum mpl_dtype policy = plan->parallelism.param_dtype;
+
+    return plan->training.autocast == MPL_DTYPE_NONE &&
+           plan->training.parameter_dtype == MPL_FLOAT32 &&
+           (policy == MPL_DTYPE_NONE || policy == MPL_FLOAT32);
+}
+
 /* Ways of checkpointing that PyTorch refuses, or that were not compared. */
 static enum memplan_status check_checkpointing(const struct mpl_plan *plan,
                                                struct memplan_error *err)
 {
     const struct mpl_training *t = &plan->training;
     const bool is_selective = t->activation_checkpointing == MPL_CHECKPOINTING_SELECTIVE;
+    const bool is_core = t->activation_checkpointing == MPL_CHECKPOINTING_CORE_ATTENTION;
+    const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);
     const bool is_sharded = plan->parallelism.strategy != MPL_STRATEGY_NONE;
     const struct mpl_gap gaps[] = {
         {is_selective && t->use_reentrant, "/training/use_reentrant",
          "training.use_reentrant: selective checkpointing needs use_reentrant false"},
         {is_selective && t->offload_activations, "/training/offload_activations",
          "training.offload_activations: not modelled with selective checkpointing"},
-        {is_selective && t->attention == MPL_ATTENTION_SDPA && t->parameter_dtype == MPL_FLOAT32 &&
-             t->autocast == MPL_DTYPE_NONE,
+        {is_selective && t->attention == MPL_ATTENTION_SDPA && is_wide(plan),
          "/training/activation_checkpointing",
          "training.activation_checkpointing: selective is not modelled with float32 attention"},
         {is_selective && (t->lora.r || plan->model.num_local_experts),
          "/training/activation_checkpointing",
          "training.activation_checkpointing: selective is not modelled with adapters or experts"},
+        {is_core && config && (config->has_own_attention || config->task == MPL_TASK_MASKED_LM),
+         "/training/activation_checkpointing",
+         "training.activation_checkpointing: core_attention is not modelled for this family"},
+        {is_core && t->attention != MPL_ATTENTION_EAGER && t->attention != MPL_ATTENTION_SDPA,
+         "/training/activation_checkpointing",
+         "training.activation_checkpointing: core_attention is modelled with eager and sdpa"},
+        {is_core && plan->model.kv_lora_rank > 0, "/training/activation_checkpointing",
+         "training.activation_checkpointing: core_attention is not modelled with latent attention"},
+        {is_core && t->checkpoint_every > 1, "/training/checkpoint_every",
+         "training.checkpoint_every: core_attention is of all layers, expected 1"},
+        {is_core && t->offload_activations, "/training/offload_activations",
+         "training.offload_activations: not modelled with core_attention"},
+        {is_core && t->loss.name != MPL_LOSS_CROSS_ENTROPY, "/training/activation_checkpointing",
+         "training.activation_checkpointing: core_attention is modelled with cross_entropy only"},
+        {is_core && is_sharded, "/training/activation_checkpointing",
+         "training.activation_checkpointing: core_attention is not modelled with a sharding "
+         "strategy"},
         {t->use_reentrant && plan->model.output_router_logits, "/training/use_reentrant",
          "training.use_reentrant: not modelled with model.output_router_logits"},
         {t->offload_activations && t->quantization.name != MPL_QUANTIZATION_NONE,
@@ -128,15 +156,12 @@ static enum memplan_status check_flash(const struct mpl_plan *plan, struct mempl
 {
     const struct mpl_training *t = &plan->training;
     const struct mpl_model *m = &plan->model;
-    const enum mpl_dtype policy = plan->parallelism.param_dtype;
-    const bool is_wide = t->autocast == MPL_DTYPE_NONE && t->parameter_dtype == MPL_FLOAT32 &&
-                         (policy == MPL_DTYPE_NONE || policy == MPL_FLOAT32);
     const struct mpl_config_class *config = mpl_config_class_find(m->model_type);
     const double cc = plan->device.compute_capability;
     const struct mpl_gap gaps[] = {
         {config && config->task == MPL_TASK_MASKED_LM, "/training/attention",
          "training.attention: flash_attention_2 of masked language models is not modelled"},
-        {is_wide, "/training/attention",
+        {is_wide(plan), "/training/attention",
          "training.attention: flash_attention_2 takes bfloat16 and float16 only: give "
          "training.autocast or training.parameter_dtype"},
         {m->head_dim > 256 || m->qk_nope_head_dim + m->qk_rope_head_dim > 256, "/model/head_dim",

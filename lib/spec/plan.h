@@ -24,6 +24,7 @@ enum mpl_checkpointing {
     MPL_CHECKPOINTING_NONE = 0,
     MPL_CHECKPOINTING_FULL,
     MPL_CHECKPOINTING_SELECTIVE,
+    MPL_CHECKPOINTING_CORE_ATTENTION,
 };
 enum mpl_optimizer_name {
     MPL_ADAMW = 0,

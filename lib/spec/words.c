@@ -161,13 +161,14 @@ const struct mpl_word mpl_quantization_words[] = {
 const struct mpl_word mpl_quantization_type_words[] = {YES("nf4", 0), YES("fp4", 0), NOT("int8"),
                                                        NOT("int4"), END};
 
-const struct mpl_word mpl_checkpointing_words[] = {YES("none", MPL_CHECKPOINTING_NONE),
-                                                   YES("full", MPL_CHECKPOINTING_FULL),
-                                                   YES("selective", MPL_CHECKPOINTING_SELECTIVE),
-                                                   NOT("core_attention"),
-                                                   NOT("memory_budget"),
-                                                   HINT("offload", "training.offload_activations"),
-                                                   END};
+const struct mpl_word mpl_checkpointing_words[] = {
+    YES("none", MPL_CHECKPOINTING_NONE),
+    YES("full", MPL_CHECKPOINTING_FULL),
+    YES("selective", MPL_CHECKPOINTING_SELECTIVE),
+    YES("core_attention", MPL_CHECKPOINTING_CORE_ATTENTION),
+    NOT("memory_budget"),
+    HINT("offload", "training.offload_activations"),
+    END};
 
 const struct mpl_word mpl_loss_words[] = {
     SAY("cross_entropy", MPL_LOSS_CROSS_ENTROPY,

@@ -77,3 +77,90 @@ struct mpl_tensor *mpl_checkpoint_reentrant(struct mpl_tape *tape, mpl_forward *
     mpl_drop(tape, argument);
     return result;
 }
+
+/* ---- several arguments ------------------------------------------------------------------------
+ */
+
+struct many {
+    mpl_forward *forward;
+    void *context;
+    enum mpl_dtype autocast;
+    struct mpl_tensor **names[MPL_MAX_KWARGS];
+    int count;
+};
+
+/* saved: the arguments. In backward the names mean leaves, which get the gradients. */
+static void many_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                          struct mpl_tensor **in)
+{
+    const struct many *many = node->context;
+    struct mpl_tensor *leaves[MPL_MAX_KWARGS], *result;
+
+    for (int i = 0; i < many->count; i++) {
+        const struct mpl_tensor *argument = mpl_unpack(tape, &node->saved[i]);
+
+        leaves[i] = mpl_hold(mpl_alias(tape, argument));
+        if (!leaves[i]->is_void)
+            leaves[i]->requires_grad = argument->requires_grad;
+        *many->names[i] = leaves[i];
+    }
+    tape->is_grad_enabled = true;
+    tape->autocast = many->autocast;
+    result = mpl_hold(many->forward(tape, many->context, leaves[0]));
+    mpl_autocast_exit(tape);
+    tape->autocast = MPL_DTYPE_NONE;
+    tape->is_grad_enabled = false;
+    if (!result->is_void)
+        mpl_backward_inner(tape, result, out[0]);
+    mpl_drop(tape, result);
+    for (int i = 0; i < many->count; i++) {
+        if (leaves[i]->grad && mpl_needs(node, i))
+            in[i] = mpl_hold(leaves[i]->grad);
+        mpl_drop(tape, leaves[i]);
+    }
+}
+
+static struct mpl_tensor *many_reentrant(struct mpl_tape *tape, const struct many *call)
+{
+    struct mpl_tensor *arguments[MPL_MAX_KWARGS], *result;
+    struct many *many = mpl_arena_zalloc(&tape->arena, sizeof(*many));
+    struct mpl_node *node;
+
+    if (!many) {
+        mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
+        return tape->void_tensor;
+    }
+    *many = *call;
+    for (int i = 0; i < many->count; i++)
+        arguments[i] = *many->names[i];
+    node = mpl_node_new(tape, "CheckpointFunctionBackward", many_backward, arguments, many->count,
+                        1, many->count);
+    if (node)
+        node->context = many;
+    for (int i = 0; i < many->count; i++)
+        mpl_save(tape, node, arguments[i]);
+    tape->is_grad_enabled = false;
+    result = many->forward(tape, many->context, arguments[0]);
+    tape->is_grad_enabled = true;
+    mpl_set_history(tape, result, node, 0);
+    return result;
+}
+
+struct mpl_tensor *mpl_checkpoint_many(struct mpl_tape *tape, mpl_forward *forward, void *context,
+                                       struct mpl_tensor **const names[MPL_MAX_KWARGS])
+{
+    struct many many = {.forward = forward, .context = context, .autocast = tape->autocast};
+    struct mpl_tensor **others[MPL_MAX_KWARGS] = {NULL};
+
+    if (tape->is_stopped)
+        return tape->void_tensor;
+    while (many.count < MPL_MAX_KWARGS && names[many.count] && *names[many.count]) {
+        many.names[many.count] = names[many.count];
+        if (many.count)
+            others[many.count - 1] = names[many.count];
+        many.count++;
+    }
+    return tape->checkpoint.is_reentrant
+               ? many_reentrant(tape, &many)
+               : mpl_checkpoint(tape, forward, context, *names[0], others);
+}

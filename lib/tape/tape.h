@@ -332,6 +332,12 @@ struct mpl_tensor *mpl_checkpoint(struct mpl_tape *tape, mpl_forward *forward, v
                                   struct mpl_tensor *input,
                                   struct mpl_tensor **const kwargs[MPL_MAX_KWARGS]);
 
+/** The same for a forward that reads several tensors where names point (the first is its input,
+ * too; NULL entries are fine, and end the list): all of them are arguments. names must point into
+ * context. */
+struct mpl_tensor *mpl_checkpoint_many(struct mpl_tape *tape, mpl_forward *forward, void *context,
+                                       struct mpl_tensor **const names[MPL_MAX_KWARGS]);
+
 /* ---- for the engine and the checkpoints ---------------------------------------------------- */
 
 /** The same with use_reentrant=True. (tape/reentrant.c) */
