@@ -27,17 +27,19 @@ static enum memplan_status check_checkpointing(const struct mpl_plan *plan,
     const bool is_core = t->activation_checkpointing == MPL_CHECKPOINTING_CORE_ATTENTION;
     const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);
     const bool is_sharded = plan->parallelism.strategy != MPL_STRATEGY_NONE;
+    const bool is_zero = plan->parallelism.strategy == MPL_STRATEGY_ZERO1 ||
+                         plan->parallelism.strategy == MPL_STRATEGY_ZERO2;
     const struct mpl_gap gaps[] = {
         {is_selective && t->use_reentrant, "/training/use_reentrant",
          "training.use_reentrant: selective checkpointing needs use_reentrant false"},
         {is_selective && t->offload_activations, "/training/offload_activations",
          "training.offload_activations: not modelled with selective checkpointing"},
-        {is_selective && t->attention == MPL_ATTENTION_SDPA && is_wide(plan),
+        {is_selective && (t->lora.use_dora || t->quantization.name != MPL_QUANTIZATION_NONE),
          "/training/activation_checkpointing",
-         "training.activation_checkpointing: selective is not modelled with float32 attention"},
-        {is_selective && (t->lora.r || plan->model.num_local_experts),
-         "/training/activation_checkpointing",
-         "training.activation_checkpointing: selective is not modelled with adapters or experts"},
+         "training.activation_checkpointing: selective is not modelled with DoRA or weights in 4 "
+         "bits"},
+        {is_selective && plan->model.num_local_experts, "/training/activation_checkpointing",
+         "training.activation_checkpointing: selective is not modelled with experts"},
         {is_core && config && (config->has_own_attention || config->task == MPL_TASK_MASKED_LM),
          "/training/activation_checkpointing",
          "training.activation_checkpointing: core_attention is not modelled for this family"},
@@ -60,10 +62,10 @@ static enum memplan_status check_checkpointing(const struct mpl_plan *plan,
         {t->offload_activations && t->quantization.name != MPL_QUANTIZATION_NONE,
          "/training/offload_activations",
          "training.offload_activations: not modelled with weights in 4 bits"},
-        {is_sharded && is_selective, "/training/activation_checkpointing",
-         "training.activation_checkpointing: selective is not modelled with a sharding strategy"},
-        {is_sharded && t->use_reentrant, "/training/use_reentrant",
-         "training.use_reentrant: not modelled with a sharding strategy"},
+        {is_zero && is_selective, "/training/activation_checkpointing",
+         "training.activation_checkpointing: selective is not modelled with DeepSpeed"},
+        {(is_zero || plan->parallelism.strategy == MPL_STRATEGY_FSDP2) && t->use_reentrant,
+         "/training/use_reentrant", "training.use_reentrant: not modelled with FSDP2 or DeepSpeed"},
         {is_sharded && t->offload_activations, "/training/offload_activations",
          "training.offload_activations: not modelled with a sharding strategy"},
     };

@@ -58,6 +58,7 @@ static struct {
     {.name = "fsdp1-trace.jsonl", .has_copies = true},
     {.name = "sophia-trace.jsonl", .has_copies = true},
     {.name = "core-attention-trace.jsonl", .has_copies = true},
+    {.name = "selective-trace.jsonl", .has_copies = true},
     {.name = "llama-card.jsonl", .is_card = true},
     {.name = "family-card.jsonl", .is_card = true},
     {.name = "lora-card.jsonl", .is_card = true},

@@ -295,6 +295,7 @@ static const struct {
     {"training.activation_checkpointing=memory_budget", MEMPLAN_ERR_UNSUPPORTED,
      "/training/activation_checkpointing", NULL},
     {"training.activation_checkpointing=core_attention", MEMPLAN_OK, NULL, NULL},
+    {"training.activation_checkpointing=selective", MEMPLAN_OK, NULL, NULL},
     {"training.float8=torchao", MEMPLAN_ERR_UNSUPPORTED, "/training/float8", NULL},
     {"framework.name=trl-sft", MEMPLAN_ERR_UNSUPPORTED, "/framework/name", NULL},
     {"framework.name=speculators", MEMPLAN_ERR_UNSUPPORTED, "/framework/name", "eagle3"},
