@@ -68,6 +68,13 @@ void mpl_scratch_reduce_columns(const struct mpl_scratch_card *card, enum mpl_dt
                                 enum mpl_dtype to, int64_t rows, int64_t columns,
                                 struct mpl_scratch *out);
 
+/** The largest value (max, amax) of a contiguous [rows, columns] over its rows, or its columns.
+ * source  aten/src/ATen/native/cuda/ReduceMaxValuesKernel.cu */
+void mpl_scratch_max_rows(const struct mpl_scratch_card *card, enum mpl_dtype dtype, int64_t rows,
+                          int64_t columns, struct mpl_scratch *out);
+void mpl_scratch_max_columns(const struct mpl_scratch_card *card, enum mpl_dtype dtype,
+                             int64_t rows, int64_t columns, struct mpl_scratch *out);
+
 /* ---- attention (scratch_attention.c) ----------------------------------------------------------
  */
 

@@ -23,6 +23,7 @@ struct iterator {
     int dims, reduced;
     uint64_t size[2], in[2], out[2];
     uint32_t element;  /* of the input */
+    uint32_t partial;  /* of a partial result */
     bool is_half_both; /* half in, half out: partial results cannot live in the output */
 };
 
@@ -127,7 +128,7 @@ static bool must_meet(const struct mpl_scratch_card *card, const struct iterator
     blocks = blocks < least ? least : blocks;
     if (blocks <= 1)
         return false;
-    m->buffer = mpl_mul(mpl_mul(l.outputs, SUM_BYTES), blocks);
+    m->buffer = mpl_mul(mpl_mul(l.outputs, it->partial), blocks);
     if (!l.is_width_reduced)
         m->buffer = mpl_mul(m->buffer, l.width * l.vector);
     m->locks = 4 * grid;
@@ -271,8 +272,48 @@ static struct iterator start(enum mpl_dtype from, enum mpl_dtype to)
 
     return (struct iterator){
         .element = in,
+        .partial = SUM_BYTES,
         .is_half_both = in == 2 && out == 2,
     };
+}
+
+/* A largest value is of the input's dtype all the way: partial results can live in the output. */
+static struct iterator start_max(enum mpl_dtype dtype)
+{
+    return (struct iterator){
+        .element = mpl_dtype_size(dtype),
+        .partial = mpl_dtype_size(dtype),
+    };
+}
+
+static void over_rows(const struct mpl_scratch_card *card, struct iterator *it, int64_t rows,
+                      int64_t columns, struct mpl_scratch *out)
+{
+    *out = (struct mpl_scratch){0};
+    if (rows == 1)
+        return;
+    it->dims = 2;
+    it->reduced = 1;
+    it->size[0] = (uint64_t)rows;
+    it->in[0] = mpl_mul((uint64_t)columns, it->element);
+    it->size[1] = (uint64_t)columns;
+    it->in[1] = it->element;
+    reduce(card, it, out);
+}
+
+static void over_columns(const struct mpl_scratch_card *card, struct iterator *it, int64_t rows,
+                         int64_t columns, struct mpl_scratch *out)
+{
+    *out = (struct mpl_scratch){0};
+    if (columns == 1)
+        return;
+    it->dims = rows > 1 ? 2 : 1;
+    it->reduced = 1;
+    it->size[0] = (uint64_t)columns;
+    it->in[0] = it->element;
+    it->size[1] = (uint64_t)rows;
+    it->in[1] = mpl_mul((uint64_t)columns, it->element);
+    reduce(card, it, out);
 }
 
 void mpl_scratch_reduce_rows(const struct mpl_scratch_card *card, enum mpl_dtype from,
@@ -285,17 +326,8 @@ void mpl_scratch_reduce_rows(const struct mpl_scratch_card *card, enum mpl_dtype
         mpl_scratch_reduce_columns(card, from, to, 1, rows, out);
         return;
     }
-    *out = (struct mpl_scratch){0};
-    if (rows == 1)
-        return;
-    it.dims = 2;
-    it.reduced = 1;
-    it.size[0] = (uint64_t)rows;
-    it.in[0] = mpl_mul((uint64_t)columns, it.element);
-    it.size[1] = (uint64_t)columns;
-    it.in[1] = it.element;
     it.out[1] = mpl_dtype_size(to);
-    reduce(card, &it, out);
+    over_rows(card, &it, rows, columns, out);
 }
 
 void mpl_scratch_reduce_columns(const struct mpl_scratch_card *card, enum mpl_dtype from,
@@ -304,15 +336,28 @@ void mpl_scratch_reduce_columns(const struct mpl_scratch_card *card, enum mpl_dt
 {
     struct iterator it = start(from, to);
 
-    *out = (struct mpl_scratch){0};
-    if (columns == 1)
-        return;
-    it.dims = rows > 1 ? 2 : 1;
-    it.reduced = 1;
-    it.size[0] = (uint64_t)columns;
-    it.in[0] = it.element;
-    it.size[1] = (uint64_t)rows;
-    it.in[1] = mpl_mul((uint64_t)columns, it.element);
     it.out[1] = mpl_dtype_size(to);
-    reduce(card, &it, out);
+    over_columns(card, &it, rows, columns, out);
+}
+
+void mpl_scratch_max_rows(const struct mpl_scratch_card *card, enum mpl_dtype dtype, int64_t rows,
+                          int64_t columns, struct mpl_scratch *out)
+{
+    struct iterator it = start_max(dtype);
+
+    if (columns == 1) {
+        mpl_scratch_max_columns(card, dtype, 1, rows, out);
+        return;
+    }
+    it.out[1] = it.element;
+    over_rows(card, &it, rows, columns, out);
+}
+
+void mpl_scratch_max_columns(const struct mpl_scratch_card *card, enum mpl_dtype dtype,
+                             int64_t rows, int64_t columns, struct mpl_scratch *out)
+{
+    struct iterator it = start_max(dtype);
+
+    it.out[1] = it.element;
+    over_columns(card, &it, rows, columns, out);
 }
