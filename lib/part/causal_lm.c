@@ -12,6 +12,7 @@
 
 #include "base/fail.h"
 #include "op/op.h"
+#include "part/float8.h"
 #include "part/loss.h"
 #include "spec/text.h"
 
@@ -136,6 +137,9 @@ static void describe_head(struct mpl_lm *lm)
     else if (lm->family->has_head_bias && lm->head_bias == MPL_NO_PARAMETER)
         lm->head.bias = mpl_network_add_under(lm->network, lm->family->head, ".bias",
                                               mpl_shape1(mpl_dim(m->vocab_size)));
+    if (m->tie_word_embeddings && lm->network->plan->training.float8.recipe != MPL_FLOAT8_NONE)
+        mpl_float8_add(lm->network, lm->family->head, lm->embed, m->vocab_size,
+                       embedding->shape.dim[1].n);
     lm->network->is_in_head = false;
 }
 

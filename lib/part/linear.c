@@ -6,6 +6,7 @@
 
 #include "op/op.h"
 #include "part/adapter.h"
+#include "part/float8.h"
 
 /* Weight and bias under a name; what the plan puts around the layer. */
 static struct mpl_linear describe(struct mpl_network *network, const char *name, int64_t out,
@@ -27,6 +28,8 @@ static struct mpl_linear describe(struct mpl_network *network, const char *name,
         linear.bias = mpl_network_add_under(network, base, ".bias", mpl_shape1(mpl_dim(out)));
     if (mpl_is_quantized(network, name))
         mpl_quantized_add(network, &linear, out, in);
+    if (network->plan->training.float8.recipe != MPL_FLOAT8_NONE && !is_conv1d)
+        mpl_float8_add(network, name, linear.weight, out, in);
     if (is_adapted)
         mpl_adapter_add(network, name, &linear, out, in);
     return linear;

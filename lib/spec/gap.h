@@ -19,6 +19,9 @@ enum memplan_status mpl_gaps_refuse(const struct mpl_gap *gaps, size_t count,
 enum memplan_status mpl_check_causal(const struct mpl_plan *plan, struct memplan_error *err);
 enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct memplan_error *err);
 
+/** What products in float8 need, or was not compared: check_float8.c. */
+enum memplan_status mpl_check_float8(const struct mpl_plan *plan, struct memplan_error *err);
+
 /** What speculators' trainer does not do, or was not compared: check_eagle3.c. */
 enum memplan_status mpl_check_eagle3(const struct mpl_plan *plan, struct memplan_error *err);
 

@@ -245,6 +245,22 @@ struct mpl_quantization {
 /** TRL's, by release: 0.15 to 0.21, 0.22 to 1.6. */
 enum mpl_metrics { MPL_METRICS_NONE = 0, MPL_METRICS_ACCURACY, MPL_METRICS_ENTROPY };
 
+/** float8.recipe_name: recipes of torchao's Float8LinearConfig. */
+enum mpl_float8_recipe {
+    MPL_FLOAT8_NONE = 0,
+    MPL_FLOAT8_TENSORWISE,
+    MPL_FLOAT8_ROWWISE,
+    MPL_FLOAT8_ROWWISE_WITH_GW_HP,
+};
+
+/** Products of linear layers in float8 (torchao). */
+struct mpl_float8_spec {
+    enum mpl_float8_recipe recipe;
+    struct mpl_names filter;    /* layers whose names contain one stay as they are */
+    bool filter_first_and_last; /* the first linear layer and the last one stay */
+    enum mpl_tristate rounds_scales;
+};
+
 struct mpl_training {
     int64_t sequence_length, micro_batch_size, gradient_accumulation_steps, steps;
     enum mpl_dtype parameter_dtype, autocast; /* autocast: MPL_DTYPE_NONE when null */
@@ -268,6 +284,7 @@ struct mpl_training {
     uint32_t frozen_count;
     struct mpl_lora lora;
     struct mpl_quantization quantization;
+    struct mpl_float8_spec float8;
     bool prepare_for_kbit; /* peft's prepare_model_for_kbit_training was called */
     bool from_config;      /* the model is made on the card with random weights, not loaded */
     bool packing_check;    /* transformers looks for packed sequences in the positions */

@@ -169,6 +169,14 @@ const struct mpl_word mpl_checkpointing_words[] = {
     NOT("memory_budget"),
     HINT("offload", "training.offload_activations"),
     END};
+const struct mpl_word mpl_float8_recipe_words[] = {
+    YES("none", MPL_FLOAT8_NONE),
+    YES("tensorwise", MPL_FLOAT8_TENSORWISE),
+    YES("rowwise", MPL_FLOAT8_ROWWISE),
+    YES("rowwise_with_gw_hp", MPL_FLOAT8_ROWWISE_WITH_GW_HP),
+    NOT("mxfp8"),
+    NOT("blockwise"),
+    END};
 
 const struct mpl_word mpl_loss_words[] = {
     SAY("cross_entropy", MPL_LOSS_CROSS_ENTROPY,

@@ -11,6 +11,7 @@
 #include "tape/tape.h"
 
 struct mpl_adapter;
+struct mpl_float8_config;
 struct mpl_linear;
 struct mpl_network;
 struct mpl_quantized;
@@ -34,9 +35,10 @@ struct mpl_parameter {
     mpl_linear_forward *forward;     /* of the linear layer with this weight; NULL: nn.Linear's */
     struct mpl_adapter *adapter;     /* of a linear layer's weight (arch/adapter.h); NULL: none */
     struct mpl_quantized *quantized; /* kept in 4 bits (op/linear_4bit.h); NULL: as it is */
-    int64_t shards;                  /* FSDP2: how many ranks share it; 0: not sharded */
-    struct mpl_tensor *tensor;       /* what forward uses; under FSDP2 the unsharded parameter */
-    struct mpl_tensor *shard;        /* FSDP2: this rank's part, a leaf of its own; else NULL */
+    const struct mpl_float8_config *float8; /* of a linear layer's weight (op/linear_float8.h) */
+    int64_t shards;                         /* FSDP2: how many ranks share it; 0: not sharded */
+    struct mpl_tensor *tensor; /* what forward uses; under FSDP2 the unsharded parameter */
+    struct mpl_tensor *shard;  /* FSDP2: this rank's part, a leaf of its own; else NULL */
 };
 
 /** What wrappers may want to know of a module. */

@@ -71,7 +71,10 @@ struct mpl_network {
     struct mpl_tensor *quantization_table; /* one for the process; NULL: none yet */
     uint32_t targets_met, saved_met; /* bits: which names of the plan's adapters fit a module */
     bool is_in_head;                 /* what comes is the output head */
-    struct mpl_module *modules;      /* modules[0] is the root: what no other module owns */
+    const struct mpl_float8_config *float8; /* of all layers that compute in float8 */
+    uint32_t first_linear, last_linear;     /* their weights, when has_linear */
+    bool has_linear, has_float8_head;       /* kept with float8 only */
+    struct mpl_module *modules;             /* modules[0] is the root: what no other module owns */
     uint32_t module_count;
     mpl_network_forward *forward;
     struct mpl_outputs outputs;  /* of the last forward, for the loop to drop */

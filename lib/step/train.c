@@ -11,6 +11,7 @@
 #include "parallel/strategy.h"
 #include "parallel/zero_redundancy.h"
 #include "part/adapter.h"
+#include "part/float8.h"
 #include "part/loss_sampled.h"
 #include "step/frozen.h"
 #include "step/reference.h"
@@ -406,7 +407,8 @@ static enum memplan_status run_plan(struct run *run, struct mpl_trace *trace,
     run->network.plan = run->plan;
     run->network.arena = &run->tape->arena;
     if ((status = mpl_arch_build(arch, &run->network, err)) ||
-        (status = mpl_adapter_check(&run->network, err)))
+        (status = mpl_adapter_check(&run->network, err)) ||
+        (status = mpl_float8_check(&run->network, err)))
         return status;
     if ((status = mpl_reference_build(&run->network, err)) ||
         (status = mpl_network_freeze(&run->network, err)) ||

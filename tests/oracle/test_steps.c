@@ -70,6 +70,7 @@ static struct {
     {.name = "fsdp1-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "zero-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "sophia-card.jsonl", .is_card = true, .has_copies = true},
+    {.name = "float8-card.jsonl", .is_card = true, .has_copies = true},
 };
 
 #define FILES (sizeof(file_table) / sizeof(file_table[0]))
