@@ -11,14 +11,13 @@
 #include "op/rule.h"
 #include "op/scratch_book.h"
 
-/* A Float8TrainingTensor: codes of one byte, and scales. Both are held. */
-struct operand {
-    struct mpl_tensor *codes, *scale;
-    bool is_rowwise;
-};
-
 /* Over what the largest magnitude is taken. */
-enum axis { AXIS_ALL, AXIS_FIRST, AXIS_LAST };
+enum axis { AXIS_ALL, AXIS_FIRST, AXIS_LAST, AXIS_RANKS /* all of it, on all ranks */ };
+
+static bool is_whole(enum axis axis)
+{
+    return axis == AXIS_ALL || axis == AXIS_RANKS;
+}
 
 /* ---- the cast ---------------------------------------------------------------------------------
  */
@@ -54,19 +53,25 @@ static struct mpl_tensor *largest(struct mpl_tape *tape, struct mpl_tensor *x, e
     const enum mpl_dtype dtype = (enum mpl_dtype)x->dtype;
     struct mpl_tensor *magnitude = like(tape, "abs.default", dtype, x), *flat = NULL, *amax;
     struct mpl_shape shape = x->shape;
-    const char *op = axis == AXIS_ALL ? "max.default" : "amax.default";
+    const char *op = is_whole(axis) ? "max.default" : "amax.default";
 
-    if (axis == AXIS_ALL)
+    if (is_whole(axis))
         shape = (struct mpl_shape){0};
     else
         shape.dim[axis == AXIS_FIRST ? 0 : shape.ndim - 1] = mpl_dim(1);
     amax = mpl_hold(mpl_empty(tape, op, dtype, &shape));
-    if (axis == AXIS_ALL && !magnitude->is_contiguous)
+    if (is_whole(axis) && !magnitude->is_contiguous)
         flat = mpl_hold(mpl_empty(tape, "clone.default", dtype, &magnitude->shape));
     if (tape->has_kernel_scratch && !amax->is_void)
         book_max(tape, op, magnitude, amax);
     mpl_drop(tape, flat);
     mpl_drop(tape, magnitude);
+    if (axis == AXIS_RANKS) {
+        struct mpl_tensor *reduced = like(tape, "all_reduce", dtype, amax);
+
+        mpl_drop(tape, amax);
+        amax = reduced;
+    }
     return amax;
 }
 
@@ -108,10 +113,10 @@ static struct mpl_tensor *scale_of(struct mpl_tape *tape, struct mpl_tensor *x, 
 }
 
 /* hp_tensor_to_float8_dynamic */
-static struct operand cast(struct mpl_tape *tape, struct mpl_tensor *x, enum axis axis,
-                           const struct mpl_float8_config *config)
+static struct mpl_float8_operand cast(struct mpl_tape *tape, struct mpl_tensor *x, enum axis axis,
+                                      const struct mpl_float8_config *config)
 {
-    struct operand result = {.is_rowwise = axis != AXIS_ALL};
+    struct mpl_float8_operand result = {.is_rowwise = !is_whole(axis)};
     struct mpl_tensor *wide = NULL, *scaled, *clamped;
 
     result.scale = scale_of(tape, x, axis, config->rounds_scales);
@@ -126,7 +131,13 @@ static struct operand cast(struct mpl_tape *tape, struct mpl_tensor *x, enum axi
     return result;
 }
 
-static void drop_operand(struct mpl_tape *tape, const struct operand *operand)
+struct mpl_float8_operand mpl_float8_cast_shard(struct mpl_tape *tape, struct mpl_tensor *shard,
+                                                const struct mpl_float8_config *config)
+{
+    return cast(tape, shard, AXIS_RANKS, config);
+}
+
+static void drop_operand(struct mpl_tape *tape, const struct mpl_float8_operand *operand)
 {
     mpl_drop(tape, operand->codes);
     mpl_drop(tape, operand->scale);
@@ -137,7 +148,7 @@ static void drop_operand(struct mpl_tape *tape, const struct operand *operand)
 
 /* One product: a [rows, k] times b [k, columns]. */
 struct product {
-    const struct operand *a, *b;
+    const struct mpl_float8_operand *a, *b;
     struct mpl_dim rows, columns;
     enum mpl_dtype dtype;
     bool copies_a, copies_b; /* lies the other way than the kernel needs it */
@@ -237,14 +248,15 @@ static struct mpl_dim rows_of(const struct mpl_tensor *t)
 struct frame {
     const struct mpl_float8_config *config;
     struct mpl_tensor *grad, *x, *weight_t; /* grad and x as matrices */
-    struct operand parts[4];
+    struct mpl_tensor *scale;               /* of a weight that is of codes; else NULL */
+    struct mpl_float8_operand parts[4];
     int count;
 };
 
-static const struct operand *cast_in(struct mpl_tape *tape, struct frame *frame,
-                                     struct mpl_tensor *t, enum axis axis)
+static const struct mpl_float8_operand *cast_in(struct mpl_tape *tape, struct frame *frame,
+                                                struct mpl_tensor *t, enum axis axis)
 {
-    struct operand *part = &frame->parts[frame->count++];
+    struct mpl_float8_operand *part = &frame->parts[frame->count++];
 
     *part = cast(tape, t, axis, frame->config);
     return part;
@@ -260,8 +272,14 @@ static struct mpl_tensor *input_gradient(struct mpl_tape *tape, struct frame *fr
                         .copies_b = true};
 
     p.a = cast_in(tape, frame, frame->grad, config->is_rowwise ? AXIS_LAST : AXIS_ALL);
-    p.b = cast_in(tape, frame, frame->weight_t,
-                  config->is_rowwise && !config->has_wide_weight_mm ? AXIS_LAST : AXIS_ALL);
+    if (frame->scale) {
+        frame->parts[frame->count] =
+            (struct mpl_float8_operand){mpl_hold(frame->weight_t), mpl_hold(frame->scale), false};
+        p.b = &frame->parts[frame->count++];
+    } else {
+        p.b = cast_in(tape, frame, frame->weight_t,
+                      config->is_rowwise && !config->has_wide_weight_mm ? AXIS_LAST : AXIS_ALL);
+    }
     return multiply(tape, &p);
 }
 
@@ -319,19 +337,19 @@ static void backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_te
 
     if (x->is_void || weight_t->is_void || out[0]->is_void)
         return;
+    frame.scale = node->saved_count > 2 ? mpl_saved(tape, node, 2) : NULL;
     shape = mpl_shape2(rows_of(out[0]), last_of(out[0]));
     frame.grad = mpl_rule_reshape(tape, out[0], &shape);
     grads[0] = input_gradient(tape, &frame);
-    grads[0]->is_view = true; /* reshape */
     shape = mpl_shape2(rows_of(x), last_of(x));
     frame.x = mpl_rule_reshape(tape, x, &shape);
     grads[1] = weight_gradient(tape, &frame);
-    if (mpl_needs(node, 0)) {
+    if (mpl_needs(node, 0) && !grads[0]->is_void) {
         shape = x->shape;
         in[0] = mpl_rule_view(tape, grads[0], &shape);
         in[0]->is_view = true;
     }
-    if (mpl_needs(node, 1))
+    if (mpl_needs(node, 1) && !grads[1]->is_void)
         in[1] = transposed(tape, grads[1]);
     mpl_drop(tape, frame.grad);
     drop_operand(tape, &frame.parts[0]);
@@ -352,11 +370,15 @@ static void backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_te
 /* x [.., in] times weight_t [in, out], both borrowed; floating. */
 static struct mpl_tensor *product_of(struct mpl_tape *tape, struct mpl_tensor *x,
                                      struct mpl_tensor *weight_t,
-                                     const struct mpl_float8_config *config)
+                                     const struct mpl_float8_layer *layer)
 {
-    const struct operand a = cast(tape, x, config->is_rowwise ? AXIS_LAST : AXIS_ALL, config);
-    const struct operand b =
-        cast(tape, weight_t, config->is_rowwise ? AXIS_FIRST : AXIS_ALL, config);
+    const struct mpl_float8_config *config = layer->config;
+    const struct mpl_float8_operand a =
+        cast(tape, x, config->is_rowwise ? AXIS_LAST : AXIS_ALL, config);
+    const struct mpl_float8_operand b =
+        layer->scale
+            ? (struct mpl_float8_operand){mpl_hold(weight_t), mpl_hold(layer->scale), false}
+            : cast(tape, weight_t, config->is_rowwise ? AXIS_FIRST : AXIS_ALL, config);
     const struct product p = {.a = &a,
                               .b = &b,
                               .rows = rows_of(x),
@@ -377,8 +399,7 @@ static struct mpl_tensor *product_of(struct mpl_tape *tape, struct mpl_tensor *x
 }
 
 struct mpl_tensor *mpl_op_linear_float8(struct mpl_tape *tape, struct mpl_tensor *x,
-                                        struct mpl_tensor *weight, struct mpl_tensor *bias,
-                                        const struct mpl_float8_config *config)
+                                        const struct mpl_float8_layer *layer)
 {
     const bool was_enabled = tape->is_grad_enabled;
     struct mpl_tensor *argument = mpl_hold(x), *input, *weight_t, *out;
@@ -386,23 +407,25 @@ struct mpl_tensor *mpl_op_linear_float8(struct mpl_tape *tape, struct mpl_tensor
 
     input = mpl_hold(tape->autocast == MPL_DTYPE_NONE ? mpl_return(mpl_hold(argument))
                                                       : mpl_op_to(tape, argument, tape->autocast));
-    weight_t = mpl_hold(mpl_op_transpose(tape, weight, 0, 1));
+    weight_t = mpl_hold(mpl_op_transpose(tape, layer->weight, 0, 1));
     node = mpl_node_new(tape, "matmul_with_hp_or_float8_argsBackward", backward,
-                        (struct mpl_tensor *[]){input, weight_t}, 2, 1, 2);
+                        (struct mpl_tensor *[]){input, weight_t}, 2, 1, layer->scale ? 3 : 2);
     if (node)
-        node->context = (void *)(uintptr_t)config;
+        node->context = (void *)(uintptr_t)layer->config;
     tape->is_grad_enabled = false;
     out = input->is_void || weight_t->is_void ? tape->void_tensor
-                                              : product_of(tape, input, weight_t, config);
+                                              : product_of(tape, input, weight_t, layer);
     tape->is_grad_enabled = was_enabled;
     mpl_set_history(tape, out, node, 0);
     mpl_save(tape, node, input); /* save_for_backward is done when forward has returned */
     mpl_save(tape, node, weight_t);
+    if (layer->scale)
+        mpl_save(tape, node, layer->scale);
     mpl_drop(tape, weight_t);
     out = mpl_hold(out);
-    if (bias)
+    if (layer->bias)
         mpl_rebind(tape, &out,
-                   mpl_op_add(tape, out, mpl_op_to(tape, bias, (enum mpl_dtype)out->dtype)));
+                   mpl_op_add(tape, out, mpl_op_to(tape, layer->bias, (enum mpl_dtype)out->dtype)));
     mpl_drop(tape, input);
     mpl_drop(tape, argument);
     return mpl_return(out);

@@ -279,6 +279,7 @@ static void add_parameter(struct mpl_fsdp2_group *group, struct mpl_parameter *p
     p->dtype = dtype != MPL_DTYPE_NONE && mpl_dtype_is_floating(parameter->dtype)
                    ? dtype
                    : parameter->dtype;
+    p->is_float8 = parameter->float8 && group->fsdp->network->plan->training.float8.gathers_weights;
     p->shard_numel = numel > INT64_MAX ? INT64_MAX : (int64_t)numel;
 }
 
@@ -309,6 +310,14 @@ static enum memplan_status fill_group(struct mpl_fsdp2_group *group,
         if (parameter->is_trainable)
             trained = parameter->dtype;
         add_parameter(group, parameter);
+        if (group->parameters[group->count - 1].is_float8 &&
+            parameter->shape.dim[0].n % group->fsdp->shards)
+            return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED,
+                            "/training/float8/enable_fsdp_float8_all_gather",
+                            "training.float8.enable_fsdp_float8_all_gather: the %lld rows of %s "
+                            "do not divide by %lld ranks, which FSDP2 refuses",
+                            (long long)parameter->shape.dim[0].n, parameter->name,
+                            (long long)group->fsdp->shards);
     }
     return MEMPLAN_OK;
 }

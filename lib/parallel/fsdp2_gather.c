@@ -5,6 +5,7 @@
  * source: torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py (foreach_all_gather,
  * foreach_all_gather_copy_out), _fsdp_param_group.py (unshard, wait_for_unshard), _fsdp_param.py
  */
+#include "op/linear_float8.h"
 #include "parallel/fsdp2_group.h"
 
 struct mpl_tensor *mpl_fsdp2_take(struct mpl_tape *tape, enum mpl_stream stream,
@@ -39,17 +40,18 @@ static int64_t add(int64_t a, int64_t b)
  * another; bytes when their formats differ (_get_all_gather_input_metadatas). */
 static int64_t gather_input(const struct mpl_fsdp2_group *group, enum mpl_dtype *dtype_out)
 {
-    enum mpl_dtype dtype = group->parameters[0].dtype;
+    enum mpl_dtype dtype = mpl_fsdp2_gathered_dtype(&group->parameters[0]);
     int64_t numel = 0;
 
     for (uint32_t i = 0; i < group->count; i++)
-        if (group->parameters[i].dtype != dtype)
+        if (mpl_fsdp2_gathered_dtype(&group->parameters[i]) != dtype)
             dtype = MPL_UINT8;
     for (uint32_t i = 0; i < group->count; i++) {
         const struct mpl_fsdp2_parameter *p = &group->parameters[i];
 
-        numel = add(numel, dtype == MPL_UINT8 ? multiply(p->shard_numel, mpl_dtype_size(p->dtype))
-                                              : p->shard_numel);
+        const uint32_t size = mpl_dtype_size(mpl_fsdp2_gathered_dtype(p));
+
+        numel = add(numel, dtype == MPL_UINT8 ? multiply(p->shard_numel, size) : p->shard_numel);
     }
     *dtype_out = dtype;
     return numel;
@@ -60,10 +62,47 @@ static int64_t cast_numel(const struct mpl_fsdp2_group *group)
 {
     int64_t numel = 0;
 
-    for (uint32_t i = 0; i < group->count; i++)
-        if (group->parameters[i].dtype != group->parameters[i].parameter->dtype)
-            numel = add(numel, group->parameters[i].shard_numel);
+    for (uint32_t i = 0; i < group->count; i++) {
+        const struct mpl_fsdp2_parameter *p = &group->parameters[i];
+
+        if (!p->is_float8 && p->dtype != p->parameter->dtype)
+            numel = add(numel, p->shard_numel);
+    }
     return numel;
+}
+
+/* Shards that are gathered in float8 are cast one by one. */
+static void cast_to_float8(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
+{
+    const enum mpl_stream current = tape->stream;
+
+    tape->stream = MPL_STREAM_ALL_GATHER_COPY_IN;
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct mpl_fsdp2_parameter *p = &group->parameters[i];
+        struct mpl_float8_operand operand;
+
+        if (!p->is_float8)
+            continue;
+        operand = mpl_float8_cast_shard(tape, p->parameter->shard, p->parameter->float8);
+        mpl_drop(tape, p->scale); /* of an all-gather that nobody waited for */
+        p->codes = operand.codes;
+        p->scale = operand.scale;
+    }
+    tape->stream = current;
+}
+
+/* fsdp_post_all_gather: the parameters get the scales that came with their codes. */
+static void set_scales(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct mpl_fsdp2_parameter *p = &group->parameters[i];
+
+        if (!p->is_float8)
+            continue;
+        mpl_drop(tape, p->parameter->float8_scale);
+        p->parameter->float8_scale = p->scale;
+        p->scale = NULL;
+    }
 }
 
 /* Shards on the host are copied to the device one by one, and there cast one by one; held, in
@@ -100,6 +139,7 @@ void mpl_fsdp2_unshard(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
     group->is_pending = true;
     if (group->fsdp->shards == 1)
         return;
+    cast_to_float8(tape, group);
     if (group->fsdp->offloads) {
         list = mpl_arena_zalloc(&tape->arena, (group->count + 1) * sizeof(*list));
         bring_shards(tape, group, list);
@@ -113,6 +153,10 @@ void mpl_fsdp2_unshard(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
     mpl_drop(tape, copies);
     for (uint32_t i = group->count; i-- && list;)
         mpl_drop(tape, list[i]);
+    for (uint32_t i = group->count; i--;) {
+        mpl_drop(tape, group->parameters[i].codes);
+        group->parameters[i].codes = NULL;
+    }
 }
 
 /* The buffer of one unsharded parameter: made once, then freed and filled again. */
@@ -127,11 +171,14 @@ static void fill(struct mpl_tape *tape, struct mpl_fsdp2_group *group,
         tape->category = MPL_CATEGORY_TEMPORARY;
         return;
     }
-    p->gathered = mpl_fsdp2_take(tape, tape->stream, MPL_CATEGORY_PARAMETERS, "empty.memory_format",
-                                 p->dtype, multiply(p->shard_numel, group->fsdp->shards));
+    p->gathered =
+        mpl_fsdp2_take(tape, tape->stream, MPL_CATEGORY_PARAMETERS, "empty.memory_format",
+                       mpl_fsdp2_gathered_dtype(p), multiply(p->shard_numel, group->fsdp->shards));
     parameter->tensor = mpl_hold(mpl_alias_shaped(tape, p->gathered, &parameter->shape));
-    if (!parameter->tensor->is_void)
+    if (!parameter->tensor->is_void) {
         parameter->tensor->requires_grad = parameter->is_trainable;
+        parameter->tensor->dtype = (uint8_t)p->dtype; /* codes pass for what they stand for */
+    }
 }
 
 /* With one shard there is no collective: shards are cast and copied one by one; the cast copy is a
@@ -167,6 +214,7 @@ void mpl_fsdp2_wait(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
         for (uint32_t i = 0; i < group->count; i++)
             fill(tape, group, &group->parameters[i]);
         mpl_fsdp2_book_copy_out(tape, group);
+        set_scales(tape, group);
     }
     group->is_pending = false;
     group->is_unsharded = true;

@@ -17,10 +17,13 @@ enum mpl_fsdp2_activity {
 struct mpl_fsdp2_parameter {
     struct mpl_parameter *parameter;
     enum mpl_dtype dtype;           /* gathered in; the parameter's own without a policy */
+    bool is_float8;                 /* gathered as codes of one byte, with a scale beside them */
     int64_t shard_numel;            /* elements of a shard, padded to the largest one */
     struct mpl_tensor *gathered;    /* flat buffer behind parameter->tensor; NULL: none yet */
     struct mpl_tensor *accumulated; /* gradient in the reduce dtype, from steps without sync */
     struct mpl_tensor *gradient;    /* on its way to the reduce-scatter */
+    struct mpl_tensor *codes;       /* of the shard, until it is copied into the all-gather */
+    struct mpl_tensor *scale;       /* of the all-gather that is pending */
 };
 
 struct mpl_fsdp2_group {
@@ -60,6 +63,12 @@ struct mpl_fsdp2 {
     struct mpl_fsdp2_use *uses;      /* arena memory */
     size_t use_count, use_cap;
 };
+
+/** The format in which the parameter is gathered. */
+static inline enum mpl_dtype mpl_fsdp2_gathered_dtype(const struct mpl_fsdp2_parameter *p)
+{
+    return p->is_float8 ? MPL_UINT8 : p->dtype;
+}
 
 /** A held flat tensor [numel] on a stream. */
 struct mpl_tensor *mpl_fsdp2_take(struct mpl_tape *tape, enum mpl_stream stream,

@@ -36,7 +36,8 @@ static uint64_t gather_blocks(const struct mpl_fsdp2_group *group, uint64_t turn
     for (uint32_t i = 0; i < group->count; i++) {
         const struct mpl_fsdp2_parameter *p = &group->parameters[i];
 
-        blocks = mpl_add(blocks, mpl_ceil_div(chunk_bytes(p, p->dtype), TILE_BYTES * turns));
+        blocks = mpl_add(
+            blocks, mpl_ceil_div(chunk_bytes(p, mpl_fsdp2_gathered_dtype(p)), TILE_BYTES * turns));
     }
     return blocks;
 }

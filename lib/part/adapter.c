@@ -12,9 +12,9 @@
 
 #include "base/fail.h"
 #include "op/linear_4bit.h"
-#include "op/linear_float8.h"
 #include "op/op.h"
 #include "part/dora.h"
+#include "part/float8.h"
 
 /* ---- which ------------------------------------------------------------------------------------
  */
@@ -136,9 +136,7 @@ struct mpl_tensor *mpl_linear_base_call(struct mpl_tape *tape, const struct mpl_
         return mpl_op_linear_4bit(tape, x, quantized, bias);
     }
     if (network->parameters[linear->weight].float8)
-        return mpl_op_linear_float8(tape, x, mpl_network_weight(network, linear->weight),
-                                    mpl_parameter_of(network, linear->bias),
-                                    network->parameters[linear->weight].float8);
+        return mpl_float8_call(tape, network, linear, x);
     if (network->parameters[linear->weight].forward)
         return network->parameters[linear->weight].forward(tape, network, linear, x);
     bias = mpl_parameter_of(network, linear->bias);

@@ -71,6 +71,20 @@ void mpl_float8_add(struct mpl_network *network, const char *name, uint32_t weig
     network->has_float8_head |= network->is_in_head;
 }
 
+struct mpl_tensor *mpl_float8_call(struct mpl_tape *tape, const struct mpl_network *network,
+                                   const struct mpl_linear *linear, struct mpl_tensor *x)
+{
+    const struct mpl_parameter *weight = &network->parameters[linear->weight];
+
+    return mpl_op_linear_float8(tape, x,
+                                &(struct mpl_float8_layer){
+                                    .weight = weight->tensor,
+                                    .scale = weight->float8_scale,
+                                    .bias = mpl_parameter_of(network, linear->bias),
+                                    .config = weight->float8,
+                                });
+}
+
 enum memplan_status mpl_float8_check(struct mpl_network *network, struct memplan_error *err)
 {
     const struct mpl_training *t = &network->plan->training;

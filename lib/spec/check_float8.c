@@ -39,6 +39,12 @@ enum memplan_status mpl_check_float8(const struct mpl_plan *plan, struct memplan
          "training.offload_activations: not modelled with training.float8"},
         {t->loss.name == MPL_LOSS_DPO || t->loss.name == MPL_LOSS_FORWARD_KL, "/training/loss/name",
          "training.loss.name: a second model beside one in float8 is not modelled"},
+        {t->float8.gathers_weights &&
+             (is_rowwise || strategy != MPL_STRATEGY_FSDP2 || plan->parallelism.cpu_offload ||
+              plan->parallelism.replicate > 1 || plan->parallelism.world_size == 1),
+         "/training/float8/enable_fsdp_float8_all_gather",
+         "training.float8.enable_fsdp_float8_all_gather: modelled with fsdp2 over two or more "
+         "ranks, recipe tensorwise, without replicas and offload"},
         {strategy != MPL_STRATEGY_NONE && strategy != MPL_STRATEGY_FSDP2, "/training/float8",
          "training.float8: modelled on one card and with fsdp2"},
     };

@@ -259,6 +259,7 @@ struct mpl_float8_spec {
     struct mpl_names filter;    /* layers whose names contain one stay as they are */
     bool filter_first_and_last; /* the first linear layer and the last one stay */
     enum mpl_tristate rounds_scales;
+    bool gathers_weights; /* FSDP2 gathers weights in float8 */
 };
 
 struct mpl_training {

@@ -36,9 +36,10 @@ struct mpl_parameter {
     struct mpl_adapter *adapter;     /* of a linear layer's weight (arch/adapter.h); NULL: none */
     struct mpl_quantized *quantized; /* kept in 4 bits (op/linear_4bit.h); NULL: as it is */
     const struct mpl_float8_config *float8; /* of a linear layer's weight (op/linear_float8.h) */
-    int64_t shards;                         /* FSDP2: how many ranks share it; 0: not sharded */
-    struct mpl_tensor *tensor; /* what forward uses; under FSDP2 the unsharded parameter */
-    struct mpl_tensor *shard;  /* FSDP2: this rank's part, a leaf of its own; else NULL */
+    struct mpl_tensor *float8_scale; /* of a weight that was gathered in float8; NULL: it was not */
+    int64_t shards;                  /* FSDP2: how many ranks share it; 0: not sharded */
+    struct mpl_tensor *tensor;       /* what forward uses; under FSDP2 the unsharded parameter */
+    struct mpl_tensor *shard;        /* FSDP2: this rank's part, a leaf of its own; else NULL */
 };
 
 /** What wrappers may want to know of a module. */

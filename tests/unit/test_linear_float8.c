@@ -47,7 +47,8 @@ START_TEST(a_product_keeps_its_operands_wide)
     x = fixture_leaf(&f, MPL_BFLOAT16, SHAPE(2, 16, 32), true);
     weight = fixture_leaf(&f, MPL_BFLOAT16, SHAPE(64, 32), true);
     fixture_log(&f);
-    y = mpl_hold(mpl_op_linear_float8(f.tape, x, weight, NULL, &config_table[_i]));
+    y = mpl_hold(mpl_op_linear_float8(
+        f.tape, x, &(struct mpl_float8_layer){.weight = weight, .config = &config_table[_i]}));
     ck_assert_str_eq(fixture_log(&f), forward_table[_i]);
     ck_assert_uint_eq(fixture_live(&f), 2048 + 4096 + 4096);
     mpl_drop(f.tape, y);
@@ -89,7 +90,8 @@ START_TEST(backward_casts_again)
     fixture_begin(&f);
     x = fixture_leaf(&f, MPL_BFLOAT16, SHAPE(2, 16, 32), true);
     weight = fixture_leaf(&f, MPL_BFLOAT16, SHAPE(64, 32), true);
-    y = mpl_hold(mpl_op_linear_float8(f.tape, x, weight, NULL, &config_table[_i]));
+    y = mpl_hold(mpl_op_linear_float8(
+        f.tape, x, &(struct mpl_float8_layer){.weight = weight, .config = &config_table[_i]}));
     fixture_log(&f);
     mpl_backward(f.tape, y);
     log = fixture_log(&f);

@@ -298,6 +298,9 @@ static const struct {
     {"training.activation_checkpointing=selective", MEMPLAN_OK, NULL, NULL},
     {"training.float8.recipe_name=mxfp8", MEMPLAN_ERR_UNSUPPORTED, "/training/float8/recipe_name",
      NULL},
+    {"training.float8={\"recipe_name\": \"tensorwise\", \"enable_fsdp_float8_all_gather\": "
+     "true}",
+     MEMPLAN_ERR_UNSUPPORTED, "/training/float8/enable_fsdp_float8_all_gather", NULL},
     {"training.float8.pad_inner_dim=true", MEMPLAN_ERR_UNSUPPORTED,
      "/training/float8/pad_inner_dim", NULL},
     {"training.transformer_engine=DelayedScaling", MEMPLAN_ERR_UNSUPPORTED,
