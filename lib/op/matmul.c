@@ -166,6 +166,13 @@ struct mpl_tensor *mpl_op_conv1d(struct mpl_tape *tape, struct mpl_tensor *a,
                    w->is_void ? mpl_dim(1) : w->shape.dim[1]);
 }
 
+struct mpl_tensor *mpl_op_mm(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b)
+{
+    struct mpl_tensor *w = mpl_autocast(tape, b), *x = mpl_autocast(tape, a);
+
+    return product(tape, x, w, NULL, conv1d_backward, w->is_void ? mpl_dim(1) : w->shape.dim[1]);
+}
+
 /* ---- batched ----------------------------------------------------------------------------------
  */
 

@@ -129,6 +129,12 @@ struct mpl_tensor *mpl_op_index(struct mpl_tape *tape, struct mpl_tensor *a,
 struct mpl_tensor *mpl_op_index_keys(struct mpl_tape *tape, struct mpl_tensor *a,
                                      struct mpl_tensor *const *keys, int count,
                                      const struct mpl_shape *shape);
+/** nonzero of a (held) with count such elements: int64 [count, a's dimensions]. */
+struct mpl_tensor *mpl_op_nonzero(struct mpl_tape *tape, const struct mpl_tensor *a,
+                                  struct mpl_dim count);
+/** a.index_add_(0, index, source), index [n] held, source [n, h]. */
+struct mpl_tensor *mpl_op_index_add_in_place(struct mpl_tape *tape, struct mpl_tensor *a,
+                                             struct mpl_tensor *index, struct mpl_tensor *source);
 /** a.repeat_interleave(count, dim=0), a [n, h]. */
 struct mpl_tensor *mpl_op_repeat_rows(struct mpl_tape *tape, struct mpl_tensor *a, int64_t count);
 /** sort of integers [n]: values, and indices of int64; both floating. */
@@ -196,6 +202,8 @@ struct mpl_tensor *mpl_op_linear(struct mpl_tape *tape, struct mpl_tensor *a,
 /** addmm(bias, a, weight): weight [k, n] lies as GPT-2's Conv1D has it, bias [n]. */
 struct mpl_tensor *mpl_op_conv1d(struct mpl_tape *tape, struct mpl_tensor *a,
                                  struct mpl_tensor *weight, struct mpl_tensor *bias);
+/** a [n, k] times b [k, l]. */
+struct mpl_tensor *mpl_op_mm(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
 /** Batched product of [b, h, m, k] and [b, h, k, n]. */
 struct mpl_tensor *mpl_op_matmul(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b);
 

@@ -2,9 +2,9 @@
 /*
  * Operators that choose elements: top-k, maximum, gather, rows by index, repeated rows.
  *
- * source: tools/autograd/derivatives.yaml (topk, max.dim, gather, index.Tensor),
+ * source: tools/autograd/derivatives.yaml (topk, max.dim, gather, index.Tensor, index_add),
  * torch/csrc/autograd/FunctionsManual.cpp (value_selecting_reduction_backward),
- * aten/src/ATen/native/Repeat.cpp; PyTorch 2.13.0
+ * aten/src/ATen/native/Repeat.cpp, native/cuda/Nonzero.cu; PyTorch 2.13.0
  */
 #include <string.h>
 
@@ -114,6 +114,57 @@ struct mpl_tensor *mpl_op_index(struct mpl_tape *tape, struct mpl_tensor *a,
         return tape->void_tensor;
     shape.dim[0] = index->shape.dim[0];
     return mpl_op_index_keys(tape, a, &index, 1, &shape);
+}
+
+/* A number on the card while the kernels count: cub's own scratch, a few kilobytes, is not in. */
+struct mpl_tensor *mpl_op_nonzero(struct mpl_tape *tape, const struct mpl_tensor *a,
+                                  struct mpl_dim count)
+{
+    const struct mpl_shape number = mpl_shape1(mpl_dim(1));
+    struct mpl_tensor *flat = NULL, *counted = NULL, *out;
+    struct mpl_shape shape;
+
+    if (a->is_void)
+        return tape->void_tensor;
+    shape = mpl_shape2(count, mpl_dim(a->shape.ndim));
+    if (!a->is_contiguous)
+        flat = mpl_hold(mpl_empty(tape, "clone.default", (enum mpl_dtype)a->dtype, &a->shape));
+    if (tape->has_kernel_scratch)
+        counted = mpl_hold(mpl_empty(tape, "nonzero.default", MPL_INT32, &number));
+    out = mpl_empty(tape, "nonzero.default", MPL_INT64, &shape);
+    mpl_drop(tape, counted);
+    mpl_drop(tape, flat);
+    return out;
+}
+
+/* saved: index, source */
+static void index_add_backward(struct mpl_tape *tape, struct mpl_node *node,
+                               struct mpl_tensor **out, struct mpl_tensor **in)
+{
+    const struct mpl_shape shape = mpl_rule_edge_shape(node, 1);
+
+    for (int i = 0; i < node->saved_count; i++)
+        (void)mpl_saved(tape, node, i);
+    if (mpl_needs(node, 0))
+        in[0] = mpl_hold(out[0]);
+    if (mpl_needs(node, 1))
+        in[1] = mpl_hold(
+            mpl_empty(tape, "index_select.default", (enum mpl_dtype)out[0]->dtype, &shape));
+}
+
+struct mpl_tensor *mpl_op_index_add_in_place(struct mpl_tape *tape, struct mpl_tensor *a,
+                                             struct mpl_tensor *index, struct mpl_tensor *source)
+{
+    struct mpl_node *node = mpl_node_new(tape, "IndexAddBackward0", index_add_backward,
+                                         (struct mpl_tensor *[]){a, source}, 2, 1, 2);
+
+    if (a->is_void || index->is_void || source->is_void)
+        return tape->void_tensor;
+    if (mpl_needs(node, 1)) {
+        mpl_save(tape, node, index);
+        mpl_save(tape, node, source);
+    }
+    return mpl_rule_finish(tape, mpl_alias(tape, a), node, a, source);
 }
 
 struct mpl_tensor *mpl_op_repeat_rows(struct mpl_tape *tape, struct mpl_tensor *a, int64_t count)

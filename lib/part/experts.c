@@ -165,9 +165,9 @@ static struct mpl_tensor *apply_clamped_gate(struct mpl_tape *tape, struct mpl_t
     return out;
 }
 
-/* _apply_gate: act_fn(gate) * up of the two halves. */
-static struct mpl_tensor *apply_gate(struct mpl_tape *tape, const struct mpl_network *network,
-                                     const struct mpl_experts *experts, struct mpl_tensor *both)
+struct mpl_tensor *mpl_experts_apply_gate(struct mpl_tape *tape, const struct mpl_network *network,
+                                          const struct mpl_experts *experts,
+                                          struct mpl_tensor *both)
 {
     struct mpl_tensor *parts[2], *out;
 
@@ -286,7 +286,7 @@ static struct mpl_tensor *grouped_projections(struct mpl_tape *tape,
                            experts->is_gpt_oss};
     struct mpl_tensor *out = mpl_hold(grouped_linear(tape, &p, rows, offsets)), *first = p.bias;
 
-    mpl_rebind(tape, &out, apply_gate(tape, network, experts, out));
+    mpl_rebind(tape, &out, mpl_experts_apply_gate(tape, network, experts, out));
     p.weight = mpl_network_weight(network, experts->down);
     p.bias = bias_rows(tape, network, experts->down_bias, ids);
     mpl_drop(tape, first);
@@ -339,7 +339,7 @@ static struct mpl_tensor *batched_forward(struct mpl_tape *tape, const struct mp
     p.weight = mpl_hold(mpl_op_index(tape, mpl_network_weight(network, experts->gate_up), ids));
     p.bias = bias_rows(tape, network, experts->gate_up_bias, ids);
     proj = mpl_hold(batched_linear(tape, &p, rows));
-    mpl_rebind(tape, &proj, apply_gate(tape, network, experts, proj));
+    mpl_rebind(tape, &proj, mpl_experts_apply_gate(tape, network, experts, proj));
     first = p;
     p.weight = mpl_hold(mpl_op_index(tape, mpl_network_weight(network, experts->down), ids));
     mpl_drop(tape, first.weight);
@@ -362,6 +362,8 @@ struct mpl_tensor *mpl_experts_forward(struct mpl_tape *tape, const struct mpl_n
                                        const struct mpl_experts *experts, struct mpl_tensor *x,
                                        const struct mpl_routing *routing)
 {
+    if (network->plan->training.experts == MPL_EXPERTS_EAGER)
+        return mpl_experts_loop(tape, network, experts, x, routing);
     return network->plan->training.experts == MPL_EXPERTS_BATCHED_MM
                ? batched_forward(tape, network, experts, x, routing)
                : grouped_forward(tape, network, experts, x, routing);

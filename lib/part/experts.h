@@ -67,6 +67,16 @@ struct mpl_tensor *mpl_experts_forward(struct mpl_tape *tape, const struct mpl_n
                                        const struct mpl_experts *experts, struct mpl_tensor *x,
                                        const struct mpl_routing *routing);
 
+/** The same, one expert after another: experts_eager.c. */
+struct mpl_tensor *mpl_experts_loop(struct mpl_tape *tape, const struct mpl_network *network,
+                                    const struct mpl_experts *experts, struct mpl_tensor *x,
+                                    const struct mpl_routing *routing);
+
+/** _apply_gate: act_fn(gate) * up of the two halves; takes a floating tensor, gives one. */
+struct mpl_tensor *mpl_experts_apply_gate(struct mpl_tape *tape, const struct mpl_network *network,
+                                          const struct mpl_experts *experts,
+                                          struct mpl_tensor *both);
+
 /** load_balancing_loss_func over the recorded logits, and its share of the loss: the loss under its
  * new history. For mpl_lm_family.finish_loss. */
 struct mpl_tensor *mpl_add_router_loss(struct mpl_tape *tape, struct mpl_lm *lm,

@@ -100,7 +100,7 @@ enum mpl_rope_type {
     MPL_ROPE_LONGROPE, /* two sets of frequencies */
 };
 /** Who runs the experts of a mixture (experts_implementation). */
-enum mpl_experts_kind { MPL_EXPERTS_GROUPED_MM = 0, MPL_EXPERTS_BATCHED_MM };
+enum mpl_experts_kind { MPL_EXPERTS_GROUPED_MM = 0, MPL_EXPERTS_BATCHED_MM, MPL_EXPERTS_EAGER };
 /** Which experts a DeepSeek router may choose from. */
 enum mpl_topk_method { MPL_TOPK_GREEDY = 0, MPL_TOPK_GROUP_LIMITED, MPL_TOPK_NOAUX_TC };
 enum mpl_layer_type { MPL_LAYER_FULL = 0, MPL_LAYER_SLIDING };

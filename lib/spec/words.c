@@ -124,7 +124,7 @@ const struct mpl_word mpl_attention_words[] = {
 
 const struct mpl_word mpl_experts_words[] = {YES("grouped_mm", MPL_EXPERTS_GROUPED_MM),
                                              YES("batched_mm", MPL_EXPERTS_BATCHED_MM),
-                                             NOT("eager"),
+                                             YES("eager", MPL_EXPERTS_EAGER),
                                              NOT("deepgemm"),
                                              NOT("sonicmoe"),
                                              END};

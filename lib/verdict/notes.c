@@ -91,6 +91,15 @@ static void add_timing(struct memplan_report *report)
             "far behind the host, more is reserved");
 }
 
+/* What is in the data only. */
+static void add_routing(struct memplan_report *report, const struct mpl_plan *plan)
+{
+    if (plan->training.experts == MPL_EXPERTS_EAGER && plan->model.num_local_experts)
+        add(report, MPL_NOTE_NOT_MODELLED, "training.experts",
+            "the router's choices are not known; tokens are taken to be shared evenly by the "
+            "experts");
+}
+
 /* What attention takes that is in no figure. */
 static void add_attention(struct memplan_report *report, const struct mpl_plan *plan)
 {
@@ -125,6 +134,7 @@ enum memplan_status mpl_notes_collect(const struct mpl_spec *spec, struct mempla
     }
     add_timing(report);
     add_attention(report, plan);
+    add_routing(report, plan);
     add_capacity(report);
     if (report->uses_readings)
         add_readings(report);

@@ -42,6 +42,7 @@ BINARY(max_last, mpl_op_max_last(t, a))
 BINARY(gather_last, mpl_op_gather_last(t, a, b))
 BINARY(index_rows, mpl_op_index(t, a, b))
 BINARY(repeat_rows, mpl_op_repeat_rows(t, a, 3))
+BINARY(mm, mpl_op_mm(t, a, b))
 BINARY(sum_rows, mpl_op_sum_dim(t, a, 0, false))
 BINARY(div_tensors, mpl_op_div(t, a, b))
 BINARY(div_in_place, mpl_op_div_in_place(t, mpl_op_neg(t, a), b))
@@ -306,6 +307,7 @@ static const struct {
      "bmm:24",
      64 + 192,
      "bmm:192 bmm:64"},
+    {"mm", mm, BF16, BF16, 2, 2, {4, 8}, {8, 3}, true, true, "mm:24", 64 + 48, "mm:48 mm:64"},
     {"grouped_mm",
      grouped,
      BF16,
