@@ -215,8 +215,28 @@ static struct mpl_tensor *attend_alibi(struct mpl_tape *tape, const struct mpl_l
     return out;
 }
 
+/* FalconFlashAttention2: [b, s, heads, d], turned back */
+static struct mpl_tensor *attend_flash(struct mpl_tape *tape, const struct mpl_lm *lm,
+                                       struct mpl_tensor *qkv[3])
+{
+    const struct mpl_plan *plan = lm->network->plan;
+    const enum mpl_dtype target =
+        tape->autocast != MPL_DTYPE_NONE ? tape->autocast : plan->training.parameter_dtype;
+    const struct mpl_attention_call call = {
+        .mask = lm->full.tensor, .is_causal = true, .dropout = plan->model.attention_dropout};
+    const bool is_wide = qkv[0]->dtype == MPL_FLOAT32;
+
+    for (int i = 0; i < 3; i++)
+        mpl_rebind(tape, &qkv[i], mpl_op_transpose(tape, qkv[i], 1, 2));
+    for (int i = 0; i < 3 && is_wide; i++)
+        mpl_rebind(tape, &qkv[i], mpl_op_to(tape, qkv[i], target));
+    if (qkv[0]->is_void)
+        return mpl_hold(tape->void_tensor);
+    return mpl_hold(mpl_op_transpose(tape, mpl_flash_attention_rows(tape, plan, &call, qkv), 1, 2));
+}
+
 static struct mpl_tensor *attend(struct mpl_tape *tape, const struct mpl_lm *lm,
-                                 struct mpl_tensor *const qkv[3], enum mpl_dtype dtype,
+                                 struct mpl_tensor *qkv[3], enum mpl_dtype dtype,
                                  struct mpl_tensor **weights_out)
 {
     const struct mpl_plan *plan = lm->network->plan;
@@ -226,6 +246,8 @@ static struct mpl_tensor *attend(struct mpl_tape *tape, const struct mpl_lm *lm,
         .dropout = plan->model.alibi ? plan->model.attention_dropout : 0.0,
     };
 
+    if (mpl_is_flash(plan->training.attention))
+        return attend_flash(tape, lm, qkv);
     if (plan->training.attention != MPL_ATTENTION_EAGER)
         return mpl_hold(mpl_op_sdpa_with(tape, qkv[0], qkv[1], qkv[2], &options));
     return plan->model.alibi ? attend_alibi(tape, lm, qkv, dtype, weights_out)
@@ -427,10 +449,9 @@ static void derive(struct mpl_plan *plan)
 
 static enum memplan_status check(const struct mpl_plan *plan, struct memplan_error *err)
 {
-    if (plan->training.attention == MPL_ATTENTION_FLASH_2)
-        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/attention",
-                        "training.attention: falcon's own flash_attention_2 is not modelled; "
-                        "modelled: sdpa, eager");
+    if (mpl_is_flash(plan->training.attention) && plan->model.alibi)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/attention",
+                        "training.attention: falcon has no flash attention with alibi");
     return MEMPLAN_OK;
 }
 

@@ -199,8 +199,9 @@ static enum memplan_status check(const struct mpl_plan *plan, struct memplan_err
 {
     if (plan->training.attention != MPL_ATTENTION_EAGER)
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/attention",
-                        "training.attention: gpt_oss has attention sinks, which sdpa and "
-                        "flash_attention_2 have not; modelled: eager");
+                        "training.attention: gpt_oss has attention sinks; transformers has no "
+                        "sdpa for it, takes other kernels in place of flash attention, and "
+                        "flex_attention with sinks is not modelled; modelled: eager");
     if (!plan->model.sliding_window)
         return mpl_fail(err, MEMPLAN_ERR_VALUE, "/model/sliding_window",
                         "model.sliding_window: gpt_oss needs one, found none");

@@ -246,6 +246,9 @@ struct mpl_tensor *mpl_op_pad_last(struct mpl_tape *tape, struct mpl_tensor *a, 
 struct mpl_flash_attn_options {
     struct mpl_tensor *lengths; /* int32 [sequences + 1] of joined sequences; NULL: none are */
     double dropout;             /* of the attention weights; 0: none */
+    /* of flash-attn-3: */
+    int64_t longest; /* tokens of the longest of joined sequences */
+    bool is_causal, is_local, is_capped;
 };
 
 /** flash_attn_func of held q [b, s, H, d], k and v [b, s, Hk, d], or with lengths
@@ -253,6 +256,11 @@ struct mpl_flash_attn_options {
 struct mpl_tensor *mpl_op_flash_attn(struct mpl_tape *tape, struct mpl_tensor *q,
                                      struct mpl_tensor *k, struct mpl_tensor *v,
                                      const struct mpl_flash_attn_options *options);
+
+/** The same of the package flash-attn-3; heads of a multiple of 8 elements. Result contiguous. */
+struct mpl_tensor *mpl_op_flash_attn_3(struct mpl_tape *tape, struct mpl_tensor *q,
+                                       struct mpl_tensor *k, struct mpl_tensor *v,
+                                       const struct mpl_flash_attn_options *options);
 
 /** torch.compile(flex_attention) of held q [b, H, s, d], k and v [b, Hk, s, d], and a tensor that
  * keeps the block mask. Result [b, H, s, d] laid out as q; *lse_out float32 [b, H, s], floating. */

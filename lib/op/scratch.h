@@ -86,6 +86,8 @@ struct mpl_scratch_attention {
     bool has_dropout;
     bool is_token_major; /* query, output and its gradient lie as [batch, tokens, heads, size] */
     int64_t sequences; /* of the flash-attn package: that are joined to one, batch is 1; 0: none */
+    int64_t longest;   /* of flash-attn-3: tokens of the longest of those */
+    bool is_causal, is_local, is_capped; /* of flash-attn-3: a triangle; a window; capped scores */
 };
 
 enum mpl_attention_result {
@@ -114,6 +116,14 @@ void mpl_scratch_flash_attn_forward(const struct mpl_scratch_card *card,
 /** Its backward, without results: the package's Python makes the gradients before. */
 void mpl_scratch_flash_attn_backward(const struct mpl_scratch_attention *call,
                                      struct mpl_scratch *out);
+
+/** The same for the package flash-attn-3 (scratch_flash3.c), which has no seeds. */
+void mpl_scratch_flash_attn_3_forward(const struct mpl_scratch_card *card,
+                                      const struct mpl_scratch_attention *call,
+                                      struct mpl_scratch *out);
+void mpl_scratch_flash_attn_3_backward(const struct mpl_scratch_card *card,
+                                       const struct mpl_scratch_attention *call,
+                                       struct mpl_scratch *out);
 
 /* ---- others (scratch.c) -----------------------------------------------------------------------
  */

@@ -183,7 +183,7 @@ static struct mpl_tensor *attend(struct mpl_tape *tape, const struct mpl_plan *p
                                  struct mpl_tensor **weights_out)
 {
     *weights_out = NULL;
-    if (plan->training.attention == MPL_ATTENTION_FLASH_2)
+    if (mpl_is_flash(plan->training.attention))
         return mpl_flash_attention(tape, plan, call);
     if (plan->training.attention == MPL_ATTENTION_FLEX)
         return flex(tape, call, weights_out);

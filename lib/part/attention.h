@@ -24,6 +24,7 @@ struct mpl_attention_call {
     struct mpl_tensor *mask; /* NULL: none */
     bool is_causal;          /* without a mask sdpa makes the triangle */
     bool is_capped;          /* eager: scores go through softcap * tanh(scores / softcap) */
+    int64_t window;          /* flash attention: tokens that it looks back; 0: all */
     bool is_wide;            /* eager: scores of queries and keys in float32 */
     enum mpl_eager_softmax softmax;
     double dropout;           /* of the weights; 0: none */
@@ -37,9 +38,15 @@ struct mpl_tensor *mpl_attention_interface(struct mpl_tape *tape, const struct m
                                            const struct mpl_attention_call *call,
                                            struct mpl_tensor **weights_out);
 
-/** The same of attn_implementation="flash_attention_2": laid out as q. (flash_attention.c) */
+/** The same of attn_implementation="flash_attention_2" or 3: laid out as q. (flash_attention.c) */
 struct mpl_tensor *mpl_flash_attention(struct mpl_tape *tape, const struct mpl_plan *plan,
                                        const struct mpl_attention_call *call);
+
+/** _flash_attention_forward of qkv [b, s, heads, d], held; of call its mask, dropout and the like
+ * count. Floating [b, s, heads, d]. */
+struct mpl_tensor *mpl_flash_attention_rows(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                            const struct mpl_attention_call *call,
+                                            struct mpl_tensor *const qkv[3]);
 
 /** repeat_kv: every key or value head for its group of query heads; a copy, or x itself. Floating;
  * x is borrowed. */

@@ -275,6 +275,7 @@ struct mpl_attention_call mpl_lm_attention_call(const struct mpl_lm_layer *layer
     return (struct mpl_attention_call){.mask = mask->tensor,
                                        .is_causal = mask->is_causal,
                                        .is_capped = m->attn_logit_softcapping > 0,
+                                       .window = layer->is_sliding ? m->sliding_window : 0,
                                        .dropout = m->attention_dropout};
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * attn_implementation="flash_attention_2": what transformers does around the package flash-attn.
+ * attn_implementation="flash_attention_2" and "flash_attention_3": what transformers does around
+ * the packages flash-attn and flash-attn-3.
  *
  * source: transformers/integrations/flash_attention.py (flash_attention_forward),
  * modeling_flash_attention_utils.py (_flash_attention_forward, _upad_input, _is_packed_sequence);
@@ -68,8 +69,18 @@ static struct mpl_tensor *gather(struct mpl_tape *tape, struct mpl_tensor *x,
     return mpl_hold(mpl_op_index(tape, mpl_op_reshape(tape, x, rows), indices));
 }
 
+static struct mpl_tensor *run(struct mpl_tape *tape, const struct mpl_plan *plan,
+                              struct mpl_tensor *const states[3],
+                              const struct mpl_flash_attn_options *options)
+{
+    return (plan->training.attention == MPL_ATTENTION_FLASH_3
+                ? mpl_op_flash_attn_3
+                : mpl_op_flash_attn)(tape, states[0], states[1], states[2], options);
+}
+
 /* Tokens without padding, as one row of joined sequences; floating [b, s, heads, d] */
-static struct mpl_tensor *attend_joined(struct mpl_tape *tape, struct mpl_tensor *const states[3],
+static struct mpl_tensor *attend_joined(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                        struct mpl_tensor *const states[3],
                                         struct mpl_flash_attn_options options)
 {
     const struct mpl_shape shape = states[0]->shape;
@@ -77,7 +88,8 @@ static struct mpl_tensor *attend_joined(struct mpl_tape *tape, struct mpl_tensor
     struct mpl_tensor *k = gather(tape, states[1], indices), *v = gather(tape, states[2], indices);
     struct mpl_tensor *q = gather(tape, states[0], indices), *joined, *out;
 
-    joined = mpl_hold(mpl_op_flash_attn(tape, q, k, v, &options));
+    options.longest = shape.dim[1].n;
+    joined = mpl_hold(run(tape, plan, (struct mpl_tensor *[]){q, k, v}, &options));
     out = mpl_op_put_rows(tape, joined, indices, mpl_dim_mul(shape.dim[0], shape.dim[1]));
     out = mpl_op_reshape(tape, out, shape);
     mpl_drop(tape, joined);
@@ -89,12 +101,16 @@ static struct mpl_tensor *attend_joined(struct mpl_tape *tape, struct mpl_tensor
     return out;
 }
 
-/* _flash_attention_forward of qkv [b, s, heads, d]; wide states are cast */
-static struct mpl_tensor *attend(struct mpl_tape *tape, const struct mpl_plan *plan,
-                                 const struct mpl_attention_call *call,
-                                 struct mpl_tensor *const qkv[3])
+/* Wide states are cast. */
+struct mpl_tensor *mpl_flash_attention_rows(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                            const struct mpl_attention_call *call,
+                                            struct mpl_tensor *const qkv[3])
 {
-    const struct mpl_flash_attn_options options = {.dropout = call->dropout};
+    const struct mpl_flash_attn_options options = {
+        .dropout = call->dropout,
+        .is_causal = call->is_causal,
+        .is_local = call->window > 0 && qkv[1]->shape.dim[1].n > call->window,
+        .is_capped = call->is_capped};
     const enum mpl_dtype target =
         tape->autocast != MPL_DTYPE_NONE ? tape->autocast : plan->training.parameter_dtype;
     const bool is_wide = qkv[0]->dtype == MPL_FLOAT32;
@@ -104,11 +120,11 @@ static struct mpl_tensor *attend(struct mpl_tape *tape, const struct mpl_plan *p
         states[i] =
             mpl_hold(is_wide ? mpl_op_to(tape, qkv[i], target) : mpl_return(mpl_hold(qkv[i])));
     if (call->mask) {
-        out = attend_joined(tape, states, options);
+        out = attend_joined(tape, plan, states, options);
     } else {
         if (call->is_causal && qkv[0]->shape.dim[0].n == 1 && qkv[0]->shape.dim[1].n > 1)
             look_for_packing(tape, qkv[0]->shape.dim[1]);
-        out = mpl_op_flash_attn(tape, states[0], states[1], states[2], &options);
+        out = run(tape, plan, states, &options);
     }
     for (int i = 0; i < 3; i++)
         mpl_drop(tape, states[i]);
@@ -131,7 +147,7 @@ struct mpl_tensor *mpl_flash_attention(struct mpl_tape *tape, const struct mpl_p
         qkv[i] = mpl_hold(mpl_op_transpose(tape, inputs[i], 1, 2));
     if (width.n != size.n) /* values are padded, and what comes out is cut */
         mpl_rebind(tape, &qkv[2], mpl_op_pad_last(tape, qkv[2], size.n));
-    out = attend(tape, plan, call, qkv);
+    out = mpl_flash_attention_rows(tape, plan, call, qkv);
     if (width.n != size.n)
         out = mpl_op_slice_last(tape, out, width);
     for (int i = 0; i < 3; i++)

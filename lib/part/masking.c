@@ -187,7 +187,7 @@ static struct mpl_mask causal_mask(struct mpl_tape *tape, const struct mpl_plan 
                                  true};
     if (padding_mask)
         padding = made(tape, "_to_copy.default", MPL_BOOL, padding_mask->shape);
-    if (plan->training.attention == MPL_ATTENTION_FLASH_2) { /* flash_attention_mask */
+    if (mpl_is_flash(plan->training.attention)) { /* flash_attention_mask */
         if (padding)
             mpl_drop(tape, made(tape, "all.default", MPL_BOOL, scalar)); /* is any token masked? */
         return (struct mpl_mask){padding, !kind->is_bidirectional};

@@ -158,23 +158,29 @@ static enum memplan_status check_flash(const struct mpl_plan *plan, struct mempl
 {
     const struct mpl_training *t = &plan->training;
     const struct mpl_model *m = &plan->model;
-    const struct mpl_config_class *config = mpl_config_class_find(m->model_type);
     const double cc = plan->device.compute_capability;
+    const bool is_third = t->attention == MPL_ATTENTION_FLASH_3;
+    const int64_t latent = m->qk_nope_head_dim + m->qk_rope_head_dim;
     const struct mpl_gap gaps[] = {
-        {config && config->task == MPL_TASK_MASKED_LM, "/training/attention",
-         "training.attention: flash_attention_2 of masked language models is not modelled"},
         {is_wide(plan), "/training/attention",
-         "training.attention: flash_attention_2 takes bfloat16 and float16 only: give "
+         "training.attention: flash attention takes bfloat16 and float16 only: give "
          "training.autocast or training.parameter_dtype"},
-        {m->head_dim > 256 || m->qk_nope_head_dim + m->qk_rope_head_dim > 256, "/model/head_dim",
-         "model.head_dim: flash_attention_2 takes heads of at most 256 elements"},
-        {m->attn_logit_softcapping > 0 && m->attention_dropout > 0, "/model/attention_dropout",
+        {m->head_dim > 256 || latent > 256, "/model/head_dim",
+         "model.head_dim: flash attention takes heads of at most 256 elements"},
+        {is_third && (latent ? latent : m->head_dim) % 8, "/model/head_dim",
+         "model.head_dim: flash_attention_3 takes heads of a multiple of 8 elements"},
+        {!is_third && m->attn_logit_softcapping > 0 && m->attention_dropout > 0,
+         "/model/attention_dropout",
          "model.attention_dropout: flash_attention_2 has no dropout of capped scores"},
         {cc > 0 && cc < 8.0, "/device/compute_capability",
-         "device.compute_capability: flash_attention_2 needs 8.0 or newer"},
+         "device.compute_capability: flash attention needs 8.0 or newer"},
+        {is_third && cc >= 10.0, "/device/compute_capability",
+         "device.compute_capability: flash_attention_3 has kernels for 8.x and 9.0 only"},
+        {is_third && !mpl_version_at_least(&plan->transformers, 5, 0, 0), "/software/transformers",
+         "software.transformers: flash_attention_3 is modelled from 5.0 on"},
     };
 
-    if (t->attention != MPL_ATTENTION_FLASH_2)
+    if (!mpl_is_flash(t->attention))
         return MEMPLAN_OK;
     return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 }

@@ -17,7 +17,15 @@ enum mpl_attention {
     MPL_ATTENTION_EAGER,
     MPL_ATTENTION_FLEX,
     MPL_ATTENTION_FLASH_2,
+    MPL_ATTENTION_FLASH_3,
 };
+
+/** Is it one of the flash-attn packages? */
+static inline bool mpl_is_flash(enum mpl_attention attention)
+{
+    return attention == MPL_ATTENTION_FLASH_2 || attention == MPL_ATTENTION_FLASH_3;
+}
+
 /** What a model is trained for: the head and the loss. Unset: what its family is modelled with. */
 enum mpl_task { MPL_TASK_UNSET = 0, MPL_TASK_CAUSAL_LM, MPL_TASK_MASKED_LM };
 enum mpl_checkpointing {

@@ -501,6 +501,149 @@ START_TEST(package_takes_scratch)
 }
 END_TEST
 
+/* The same of flash-attn-3, by hand from hopper/flash_api.cpp. Backward: sums of a row twice, the
+ * query's gradient, those of key and value with grouped heads, semaphores. Size 72 is 96 inside,
+ * 136 is 192. */
+static const struct {
+    struct mpl_scratch_attention call;
+    double compute_capability;
+    bool is_backward;
+    uint64_t bytes[6];
+} third_table[] = {
+    {{.batch = 2,
+      .query_tokens = 300,
+      .key_tokens = 300,
+      .heads = 4,
+      .kv_heads = 2,
+      .head_dim = 72,
+      .is_causal = true},
+     9.0,
+     true,
+     {2 * 4 * 320 * 4, 2 * 4 * 320 * 4, 2 * 4 * 320 * 96 * 4, 2 * 2 * 384 * 96 * 4,
+      2 * 2 * 384 * 96 * 4, 5 * 2 * 4 * 4}},
+    {{.batch = 1,
+      .query_tokens = 600,
+      .key_tokens = 600,
+      .heads = 4,
+      .kv_heads = 4,
+      .head_dim = 128},
+     9.0,
+     true,
+     {4 * 640 * 4, 4 * 640 * 4, 4 * 640 * 128 * 4, 8 * 4 * 4}},
+    {{.batch = 1,
+      .query_tokens = 600,
+      .key_tokens = 600,
+      .heads = 4,
+      .kv_heads = 4,
+      .head_dim = 64,
+      .is_causal = true,
+      .is_capped = true},
+     9.0,
+     true,
+     {4 * 672 * 4, 4 * 672 * 4, 4 * 672 * 64 * 4, 7 * 4 * 4}},
+    {{.batch = 1,
+      .query_tokens = 600,
+      .key_tokens = 600,
+      .heads = 4,
+      .kv_heads = 4,
+      .head_dim = 136,
+      .sequences = 2,
+      .longest = 400,
+      .is_causal = true},
+     9.0,
+     true,
+     {4 * 768 * 4, 4 * 768 * 4, 4 * 768 * 192 * 4, 7 * 2 * 4 * 4}},
+    {{.batch = 1,
+      .query_tokens = 100,
+      .key_tokens = 100,
+      .heads = 2,
+      .kv_heads = 1,
+      .head_dim = 256,
+      .is_causal = true},
+     8.6,
+     true,
+     {2 * 128 * 4, 2 * 128 * 4, 2 * 128 * 256 * 4, 128 * 256 * 4, 128 * 256 * 4, 4 * 2 * 4}},
+    {{.batch = 2,
+      .query_tokens = 300,
+      .key_tokens = 300,
+      .heads = 4,
+      .kv_heads = 2,
+      .head_dim = 72,
+      .is_causal = true},
+     9.0,
+     false,
+     {2 * 300 * 4 * 72 * 2, 2 * 4 * 300 * 4, (1 + 4 * 2) * 4}},
+    {{.batch = 2,
+      .query_tokens = 300,
+      .key_tokens = 300,
+      .heads = 4,
+      .kv_heads = 2,
+      .head_dim = 72},
+     9.0,
+     false,
+     {2 * 300 * 4 * 72 * 2, 2 * 4 * 300 * 4}},
+    {{.batch = 1,
+      .query_tokens = 600,
+      .key_tokens = 600,
+      .heads = 4,
+      .kv_heads = 4,
+      .head_dim = 64,
+      .sequences = 3,
+      .longest = 300,
+      .is_local = true},
+     9.0,
+     false,
+     {600 * 4 * 64 * 2, 4 * 600 * 4, (1 + 4 * 3) * 4}},
+};
+
+START_TEST(third_package_takes_scratch)
+{
+    const struct mpl_scratch_card card = {third_table[_i].compute_capability, 132};
+    struct mpl_scratch_attention call = third_table[_i].call;
+    struct mpl_scratch list;
+    int n = 0, given = 0;
+
+    call.dtype = BF16;
+    if (third_table[_i].is_backward)
+        mpl_scratch_flash_attn_3_backward(&card, &call, &list);
+    else
+        mpl_scratch_flash_attn_3_forward(&card, &call, &list);
+    for (int i = 0; i < list.count; i++) {
+        if (list.steps[i].kind == MPL_SCRATCH_GIVE) {
+            given++;
+            continue;
+        }
+        ck_assert_int_lt(n, 6);
+        ck_assert_uint_eq(list.steps[i].bytes, third_table[_i].bytes[n++]);
+    }
+    ck_assert(n == 6 || third_table[_i].bytes[n] == 0);
+    ck_assert_int_eq(given, list.takes);
+}
+END_TEST
+
+/* 4 query heads, 2 for keys and values, 5 tokens, size 16: no seeds are kept. */
+START_TEST(third_package_keeps_and_gives)
+{
+    const struct mpl_flash_attn_options options = {.is_causal = true};
+    struct fixture f;
+    struct heads h;
+    struct mpl_tensor *y;
+
+    fixture_begin(&f);
+    h = make_rows(&f, 16);
+    fixture_log(&f);
+    y = mpl_hold(mpl_op_flash_attn_3(f.tape, h.q, h.k, h.v, &options));
+    ck_assert_str_eq(fixture_log(&f), "flash_attn_3_fwd:640 flash_attn_3_fwd:80");
+    ck_assert_uint_eq(fixture_saved(y), 640 + 320 + 320 + 640 + 80);
+    mpl_backward(f.tape, y);
+    ck_assert_str_eq(fixture_log(&f), "ones_like:640 empty_like:640 empty_like:320 empty_like:320 "
+                                      "~flash_attn_3_fwd:80 ~ones_like:640");
+    mpl_drop(f.tape, y);
+    drop_heads(&f, &h);
+    fixture_end(&f);
+}
+END_TEST
+
 /* ---- compiled flex_attention ------------------------------------------------------------------
  */
 
@@ -581,6 +724,8 @@ int main(void)
     tcase_add_loop_test(tcase, package_keeps_and_gives, 0, ROWS(package_table));
     tcase_add_test(tcase, package_pads_head_sizes);
     tcase_add_loop_test(tcase, package_takes_scratch, 0, ROWS(package_scratch_table));
+    tcase_add_loop_test(tcase, third_package_takes_scratch, 0, ROWS(third_table));
+    tcase_add_test(tcase, third_package_keeps_and_gives);
     tcase_add_test(tcase, flex_keeps_and_gives);
     tcase_add_test(tcase, flex_casts_under_autocast);
     return test_run("attention", tcase);
