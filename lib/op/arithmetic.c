@@ -177,6 +177,38 @@ struct mpl_tensor *mpl_op_clamp(struct mpl_tape *tape, struct mpl_tensor *a, boo
                            node, a, NULL);
 }
 
+/* where(self == other, grad / 2, grad), zero where it was the larger one, for each of the two */
+static void minimum_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                             struct mpl_tensor **in)
+{
+    struct mpl_tensor *self = mpl_saved(tape, node, 0);
+
+    (void)mpl_saved(tape, node, 1);
+    for (int i = 0; i < 2; i++) {
+        struct mpl_tensor *half, *same;
+
+        if (!mpl_needs(node, i))
+            continue;
+        half = mpl_rule_like(tape, "div.Tensor", out[0], NULL);
+        same = mpl_hold(mpl_empty_like(tape, "eq.Tensor", MPL_BOOL, self, NULL));
+        in[i] = mpl_rule_like(tape, "where.self", out[0], NULL);
+        mpl_drop(tape, mpl_hold(mpl_empty_like(tape, "gt.Tensor", MPL_BOOL, self, NULL)));
+        mpl_drop(tape, same);
+        mpl_drop(tape, half);
+    }
+}
+
+struct mpl_tensor *mpl_op_minimum(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b)
+{
+    struct mpl_node *node = mpl_node_new(tape, "MinimumBackward0", minimum_backward,
+                                         (struct mpl_tensor *[]){a, b}, 2, 1, 2);
+
+    mpl_save(tape, node, a);
+    mpl_save(tape, node, b);
+    return mpl_rule_finish(
+        tape, mpl_empty_like(tape, "minimum.default", (enum mpl_dtype)a->dtype, a, b), node, a, b);
+}
+
 /* ---- in place ------------------------------------------------------------------------------ */
 
 /* Of CopySlices: strides of the base, and whether the function in it makes zeros for the slice. */

@@ -56,6 +56,9 @@ struct mpl_tensor *mpl_op_complex_mul(struct mpl_tape *tape, struct mpl_tensor *
 /** a.masked_fill(mask, number) */
 struct mpl_tensor *mpl_op_masked_fill(struct mpl_tape *tape, struct mpl_tensor *a,
                                       struct mpl_tensor *mask);
+/** torch.minimum of two tensors of one shape and dtype. */
+struct mpl_tensor *mpl_op_minimum(struct mpl_tape *tape, struct mpl_tensor *a,
+                                  struct mpl_tensor *b);
 /** a.clamp(max), or with both bounds. */
 struct mpl_tensor *mpl_op_clamp(struct mpl_tape *tape, struct mpl_tensor *a, bool has_both);
 /** native_dropout with probability p, in training; the tensor itself when p is 0. */

@@ -66,9 +66,9 @@ static void mul_backward(struct mpl_tape *tape, struct mpl_node *node, struct mp
     if (mpl_needs(node, 1))
         self = mpl_saved(tape, node, slot);
     if (self)
-        in[1] = mpl_rule_like(tape, "mul.Tensor", out[0], self);
+        in[1] = mpl_hold(mpl_empty_like(tape, "mul.Tensor", promote(out[0], self), out[0], self));
     if (other)
-        in[0] = mpl_rule_like(tape, "mul.Tensor", out[0], other);
+        in[0] = mpl_hold(mpl_empty_like(tape, "mul.Tensor", promote(out[0], other), out[0], other));
 }
 
 struct mpl_tensor *mpl_op_mul(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b)

@@ -7,6 +7,7 @@ static mpl_loss_rule *const loss_table[] = {
     [MPL_LOSS_CHUNKED] = mpl_loss_chunked,
     [MPL_LOSS_TORCHTITAN] = mpl_loss_torchtitan,
     [MPL_LOSS_DPO] = mpl_loss_dpo,
+    [MPL_LOSS_GRPO] = mpl_loss_grpo,
     [MPL_LOSS_FORWARD_KL] = mpl_loss_forward_kl,
     [MPL_LOSS_FUSED_LINEAR] = mpl_loss_fused_linear,
     [MPL_LOSS_CHUNKED_NLL] = mpl_loss_chunked_nll,

@@ -23,6 +23,14 @@ mpl_loss_rule mpl_loss_classification;                      /* loss_classificati
 
 /** The model without labels: its logits. (loss_causal.c) */
 mpl_loss_rule mpl_loss_none;
+mpl_loss_rule mpl_loss_grpo; /* loss_grpo.c */
+
+/** TRL's selective_log_softmax(logits [b, s, v], index [b, s]): floating [b, s]. */
+struct mpl_tensor *mpl_loss_selective(struct mpl_tape *tape, struct mpl_tensor *logits,
+                                      struct mpl_tensor *index);
+
+/** TRL's entropy_from_logits, 128 rows at a time, without gradient: held [b * s]. */
+struct mpl_tensor *mpl_loss_entropy(struct mpl_tape *tape, const struct mpl_tensor *logits);
 
 /** nn.functional.pad(labels, (0, 1))[..., 1:].contiguous(), flat: held int64 [b * s]. padded_out
  * takes a held tensor: the padded labels. */

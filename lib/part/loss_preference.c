@@ -63,8 +63,8 @@ static struct mpl_tensor *half_scores(struct mpl_tape *tape, struct mpl_tensor *
 }
 
 /* selective_log_softmax(logits, labels) [b, s]: floating */
-static struct mpl_tensor *selective(struct mpl_tape *tape, struct mpl_tensor *logits,
-                                    struct mpl_tensor *labels)
+struct mpl_tensor *mpl_loss_selective(struct mpl_tape *tape, struct mpl_tensor *logits,
+                                      struct mpl_tensor *labels)
 {
     const int count = logits->is_void ? 0 : (int)logits->shape.dim[0].n;
     struct mpl_tensor **rows = rows_new(tape, count + 1), *index, *scores;
@@ -104,7 +104,7 @@ static struct scored score(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_
 static void finish(struct mpl_tape *tape, struct scored *scored, struct mpl_tensor *labels,
                    struct mpl_tensor *mask)
 {
-    scored->tokens = mpl_hold(selective(tape, scored->shifted, labels));
+    scored->tokens = mpl_hold(mpl_loss_selective(tape, scored->shifted, labels));
     mpl_rebind(tape, &scored->tokens,
                mpl_op_index_put_in_place(tape, scored->tokens,
                                          mpl_op_map(tape, "eq.Scalar", MPL_BOOL, mask, NULL)));
@@ -123,33 +123,49 @@ static void drop_scored(struct mpl_tape *tape, struct scored *scored)
 /* ---- loss and metrics --------------------------------------------------------------------------
  */
 
-/* entropy_from_logits: 128 rows at a time. The largest moment is the first one; what stays is one
- * number for each row. */
-static struct mpl_tensor *entropy(struct mpl_tape *tape, const struct mpl_tensor *logits)
+/* One part of entropy_from_logits: *scores is bound anew; what stays is a number for each row. */
+static struct mpl_tensor *part_entropy(struct mpl_tape *tape, enum mpl_dtype dtype,
+                                       const struct mpl_shape *part, struct mpl_tensor **scores)
+{
+    const struct mpl_shape rows = mpl_shape1(part->dim[0]);
+    struct mpl_tensor *next = mpl_hold(mpl_empty(tape, "_log_softmax.default", dtype, part));
+    struct mpl_tensor *power, *product, *sum, *result;
+
+    mpl_drop(tape, *scores);
+    *scores = next;
+    power = mpl_hold(mpl_empty(tape, "exp.default", dtype, part));
+    product = mpl_hold(mpl_empty(tape, "mul.Tensor", dtype, part));
+    mpl_drop(tape, power);
+    sum = mpl_hold(mpl_empty(tape, "sum.dim_IntList", dtype, &rows));
+    mpl_drop(tape, product);
+    result = mpl_hold(mpl_empty(tape, "neg.default", dtype, &rows));
+    mpl_drop(tape, sum);
+    return result;
+}
+
+/* entropy_from_logits: 128 rows at a time. */
+struct mpl_tensor *mpl_loss_entropy(struct mpl_tape *tape, const struct mpl_tensor *logits)
 {
     const enum mpl_dtype dtype =
         tape->autocast != MPL_DTYPE_NONE ? MPL_FLOAT32 : (enum mpl_dtype)logits->dtype;
     const int64_t rows = logits->shape.dim[0].n * logits->shape.dim[1].n;
+    const int64_t count = (rows + ENTROPY_ROWS - 1) / ENTROPY_ROWS;
     const struct mpl_shape all = mpl_shape1(mpl_dim(rows));
-    struct mpl_tensor *list = mpl_hold(mpl_empty(tape, "neg.default", dtype, &all)), *result;
-    struct mpl_tensor *scores = NULL;
+    struct mpl_tensor **parts = rows_new(tape, count), *scores = NULL, *result;
 
-    for (int64_t at = 0; at < rows; at += ENTROPY_ROWS) {
-        const int64_t n = rows - at < ENTROPY_ROWS ? rows - at : ENTROPY_ROWS;
-        const struct mpl_shape part = mpl_shape2(mpl_dim(n), logits->shape.dim[2]);
-        struct mpl_tensor *next = mpl_hold(mpl_empty(tape, "_log_softmax.default", dtype, &part));
-        struct mpl_tensor *power, *product;
+    if (!parts)
+        return mpl_hold(tape->void_tensor);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t left = rows - i * ENTROPY_ROWS;
+        const struct mpl_shape part =
+            mpl_shape2(mpl_dim(left < ENTROPY_ROWS ? left : ENTROPY_ROWS), logits->shape.dim[2]);
 
-        mpl_drop(tape, scores);
-        scores = next;
-        power = mpl_hold(mpl_empty(tape, "exp.default", dtype, &part));
-        product = mpl_hold(mpl_empty(tape, "mul.Tensor", dtype, &part));
-        mpl_drop(tape, power);
-        mpl_drop(tape, product);
+        parts[i] = part_entropy(tape, dtype, &part, &scores);
     }
     result = mpl_hold(mpl_empty(tape, "cat.default", dtype, &all));
     mpl_drop(tape, scores);
-    mpl_drop(tape, list);
+    for (int64_t i = 0; i < count; i++)
+        mpl_drop(tape, parts[i]);
     return result;
 }
 
@@ -161,7 +177,7 @@ static void metrics(struct mpl_tape *tape, const struct mpl_tensor *logits)
 
     if (logits->is_void)
         return;
-    kept = entropy(tape, logits);
+    kept = mpl_loss_entropy(tape, logits);
     half = logits->shape;
     half.dim[0].n /= 2;
     row = half;

@@ -77,7 +77,7 @@ static enum memplan_status check_loss(const struct mpl_plan *plan, struct mempla
 {
     const struct mpl_training *t = &plan->training;
     const struct mpl_loss_spec *l = &t->loss;
-    const bool is_plain = l->name == MPL_LOSS_CROSS_ENTROPY;
+    const bool is_plain = l->name == MPL_LOSS_CROSS_ENTROPY, is_grpo = l->name == MPL_LOSS_GRPO;
     const struct mpl_gap gaps[] = {
         {t->loss_scaling && t->parameter_dtype == MPL_FLOAT16, "/training/loss_scaling",
          "training.loss_scaling: GradScaler refuses gradients in float16"},
@@ -95,8 +95,14 @@ static enum memplan_status check_loss(const struct mpl_plan *plan, struct mempla
         {l->label_smoothing > 0 && (l->num_items_in_batch || l->logits_to_keep),
          "/training/loss/label_smoothing",
          "training.loss.label_smoothing: not modelled with num_items_in_batch or logits_to_keep"},
-        {l->logits_to_keep && !is_plain, "/training/loss/logits_to_keep",
-         "training.loss.logits_to_keep: modelled with cross_entropy only"},
+        {l->logits_to_keep && !is_plain && !is_grpo, "/training/loss/logits_to_keep",
+         "training.loss.logits_to_keep: modelled with cross_entropy and grpo only"},
+        {is_grpo && (l->logits_to_keep < 1 || l->logits_to_keep >= t->sequence_length),
+         "/training/loss/logits_to_keep",
+         "training.loss.logits_to_keep: grpo needs the tokens of a completion, fewer than "
+         "training.sequence_length"},
+        {is_grpo && !t->padding, "/training/padding",
+         "training.padding: grpo passes an attention mask, expected true"},
         {l->num_items_in_batch && !is_plain && l->name != MPL_LOSS_FUSED_LINEAR,
          "/training/loss/num_items_in_batch",
          "training.loss.num_items_in_batch: modelled with cross_entropy and "
@@ -112,8 +118,8 @@ static enum memplan_status check_loss(const struct mpl_plan *plan, struct mempla
          "/training/loss/teacher/num_hidden_layers",
          "training.loss.teacher.num_hidden_layers: more layers than the model is not modelled "
          "with a sliding window"},
-        {l->name == MPL_LOSS_CHUNKED_NLL && t->keep_outputs, "/training/keep_outputs",
-         "training.keep_outputs: not modelled with chunked_nll"},
+        {(l->name == MPL_LOSS_CHUNKED_NLL || is_grpo) && t->keep_outputs, "/training/keep_outputs",
+         "training.keep_outputs: not modelled with chunked_nll or grpo"},
         {(l->name == MPL_LOSS_CHUNKED || l->name == MPL_LOSS_TORCHTITAN) &&
              t->sequence_length % l->chunks,
          "/training/loss/chunks",

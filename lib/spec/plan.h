@@ -199,6 +199,7 @@ enum mpl_loss_name {
     MPL_LOSS_TORCHTITAN,
     MPL_LOSS_CLASSIFICATION,
     MPL_LOSS_DPO,
+    MPL_LOSS_GRPO,
     MPL_LOSS_FORWARD_KL,
     MPL_LOSS_KL_DIV, /* eagle3 */
 };

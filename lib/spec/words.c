@@ -195,6 +195,8 @@ const struct mpl_word mpl_loss_words[] = {
     SAY("sequence_classification", MPL_LOSS_CLASSIFICATION,
         "transformers: a head of num_labels on the last token"),
     SAY("dpo", MPL_LOSS_DPO, "TRL: chosen against rejected answers, with a frozen reference"),
+    SAY("grpo", MPL_LOSS_GRPO,
+        "TRL: the step on completions that were generated elsewhere, without a reference"),
     SAY("forward_kl", MPL_LOSS_FORWARD_KL,
         "torchtune: distillation, whole logits against a frozen teacher's"),
     SAY("kl_div", MPL_LOSS_KL_DIV, "the drafter's logits against the verifier's, eagle3 only"),

@@ -11,6 +11,8 @@ struct mpl_batch {
     struct mpl_tensor *attention_mask; /* NULL: no padding */
     struct mpl_tensor *item_count;     /* num_items_in_batch; NULL: not given */
     bool has_no_labels;                /* the model is called for its logits, which it returns */
+    /* grpo: input_ids and attention_mask are the prompt's, labels are the completion's tokens */
+    struct mpl_tensor *completion_mask, *advantages;
 };
 
 struct mpl_network;

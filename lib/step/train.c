@@ -71,7 +71,29 @@ static void drop_batch(struct run *run)
     mpl_drop(run->tape, run->batch.labels);
     mpl_drop(run->tape, run->batch.attention_mask);
     mpl_drop(run->tape, run->batch.item_count);
+    mpl_drop(run->tape, run->batch.completion_mask);
+    mpl_drop(run->tape, run->batch.advantages);
     run->batch = (struct mpl_batch){0};
+}
+
+/* Prompts and completions apart, int64, and an advantage (float32) for each completion. */
+static void make_grpo_batch(struct run *run, struct mpl_batch *batch)
+{
+    const struct mpl_training *t = &run->plan->training;
+    const struct mpl_dim b = mpl_dim(t->micro_batch_size);
+    const int64_t kept = t->loss.logits_to_keep;
+    const struct mpl_shape prompt = mpl_shape2(b, (struct mpl_dim){t->sequence_length - kept, 1});
+    const struct mpl_shape completion = mpl_shape2(b, (struct mpl_dim){kept, 1});
+    const struct mpl_shape each = mpl_shape1(b);
+
+    batch->input_ids = make_input(run->tape, &prompt);
+    batch->attention_mask = make_input(run->tape, &prompt);
+    batch->labels = make_input(run->tape, &completion);
+    batch->completion_mask = make_input(run->tape, &completion);
+    run->tape->category = MPL_CATEGORY_INPUTS;
+    batch->advantages = mpl_hold(mpl_empty(run->tape, "empty.memory_format", MPL_FLOAT32, &each));
+    run->tape->category = MPL_CATEGORY_TEMPORARY;
+    batch->item_count = make_input(run->tape, &(struct mpl_shape){0});
 }
 
 /* A shared batch (one tensor is ids and labels) lives until the next one is there. */
@@ -80,13 +102,17 @@ static void make_batch(struct run *run)
     const struct mpl_training *t = &run->plan->training;
     struct mpl_batch batch = {0};
 
-    batch.input_ids = make_ids(run->tape, run->plan);
-    batch.labels = t->shared_batch ? mpl_hold(mpl_return(mpl_hold(batch.input_ids)))
-                                   : make_labels(run->tape, run->plan);
-    if (t->padding)
-        batch.attention_mask = make_ids(run->tape, run->plan);
-    if (t->loss.num_items_in_batch)
-        batch.item_count = make_input(run->tape, &(struct mpl_shape){0});
+    if (t->loss.name == MPL_LOSS_GRPO) {
+        make_grpo_batch(run, &batch);
+    } else {
+        batch.input_ids = make_ids(run->tape, run->plan);
+        batch.labels = t->shared_batch ? mpl_hold(mpl_return(mpl_hold(batch.input_ids)))
+                                       : make_labels(run->tape, run->plan);
+        if (t->padding)
+            batch.attention_mask = make_ids(run->tape, run->plan);
+        if (t->loss.num_items_in_batch)
+            batch.item_count = make_input(run->tape, &(struct mpl_shape){0});
+    }
     drop_batch(run);
     run->batch = batch;
 }
