@@ -85,6 +85,13 @@ void mpl_bert_describe_end(struct mpl_lm *lm)
     struct ends *ends = lm->extra;
     uint32_t bias;
 
+    if (mpl_lm_pools(lm)) {
+        if (ends->form->is_pooler_outside)
+            lm->network->prefix[0] = '\0';
+        ends->head_dense =
+            mpl_linear_add(lm->network, ends->form->pooler, m->hidden_size, m->hidden_size, true);
+        return;
+    }
     snprintf(lm->network->prefix, sizeof(lm->network->prefix), "%s", ends->form->head);
     bias = mpl_network_add_under(lm->network, "bias", "", mpl_shape1(mpl_dim(m->vocab_size)));
     if (m->tie_word_embeddings)
@@ -263,6 +270,22 @@ struct mpl_tensor *mpl_bert_leave(struct mpl_tape *tape, struct mpl_lm *lm, stru
     return mpl_return(out);
 }
 
+/* BertPooler and a dropout; RobertaClassificationHead before its last layer */
+struct mpl_tensor *mpl_bert_pool(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h)
+{
+    const struct ends *ends = lm->extra;
+    const double dropout = lm->network->plan->model.hidden_dropout;
+    struct mpl_tensor *first, *out;
+
+    first = mpl_hold(mpl_op_select(tape, h, 1));
+    if (ends->form->is_pooler_outside)
+        mpl_rebind(tape, &first, mpl_op_dropout(tape, first, dropout));
+    out = mpl_hold(mpl_op_tanh(tape, mpl_linear_call(tape, lm->network, &ends->head_dense, first)));
+    mpl_rebind(tape, &out, mpl_op_dropout(tape, out, dropout));
+    mpl_drop(tape, first);
+    return mpl_return(out);
+}
+
 /* CrossEntropyLoss()(scores.view(-1, v), labels.view(-1)), in the dtype of the scores */
 struct mpl_tensor *mpl_bert_loss(struct mpl_tape *tape, struct mpl_tensor *logits,
                                  struct mpl_tensor *labels)
@@ -295,12 +318,14 @@ static const struct mpl_bert_form form = {
     .head = "cls.predictions.",
     .head_dense = "transform.dense",
     .head_norm = "transform.LayerNorm",
+    .pooler = "pooler.dense",
 };
 
 static const struct mpl_lm_family family = {
     MPL_BERT_HOOKS,
     .base = "bert",
     .head = "cls.predictions.decoder",
+    .score = "classifier",
 };
 
 static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)

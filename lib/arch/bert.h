@@ -15,6 +15,8 @@ struct mpl_bert_form {
     bool counts_positions;  /* positions are counted from the tokens, not read from a buffer */
     bool has_types_first;   /* parameters: token types stand before positions */
     bool has_gelu_head;     /* the head's activation is gelu, whatever hidden_act says */
+    const char *pooler;     /* classification: the dense layer on the first token */
+    bool is_pooler_outside; /* it belongs to the head: no base before its name, dropout before it */
 };
 
 struct mpl_bert_layer {
@@ -36,6 +38,7 @@ void mpl_bert_make_masks(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_te
                          struct mpl_tensor *attention_mask);
 struct mpl_tensor *mpl_bert_before_masks(struct mpl_tape *tape, struct mpl_lm *lm,
                                          struct mpl_tensor *embeds);
+struct mpl_tensor *mpl_bert_pool(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h);
 struct mpl_tensor *mpl_bert_leave(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h);
 struct mpl_tensor *mpl_bert_loss(struct mpl_tape *tape, struct mpl_tensor *logits,
                                  struct mpl_tensor *labels);
@@ -53,7 +56,7 @@ extern const struct mpl_config_key mpl_bert_keys[];
     .describe_embedding = mpl_bert_describe_embedding, .describe_end = mpl_bert_describe_end,      \
     .embed = mpl_bert_embed, .make_positions = mpl_bert_make_positions,                            \
     .before_masks = mpl_bert_before_masks, .make_masks = mpl_bert_make_masks,                      \
-    .leave = mpl_bert_leave, .loss = mpl_bert_loss, .has_head_bias = true,                         \
+    .leave = mpl_bert_leave, .pool = mpl_bert_pool, .loss = mpl_bert_loss, .has_head_bias = true,  \
     .has_joined_head = true, .extra_room = 12
 
 #endif

@@ -4,6 +4,7 @@
 #include "arch/gemma.h"
 #include "base/fail.h"
 #include "part/block.h"
+#include "spec/text.h"
 
 static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *base)
 {
@@ -45,6 +46,11 @@ static void derive(struct mpl_plan *plan)
 
 static enum memplan_status check(const struct mpl_plan *plan, struct memplan_error *err)
 {
+    if (plan->training.attention == MPL_ATTENTION_SDPA &&
+        !mpl_version_at_least(&plan->transformers, 5, 0, 0))
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/attention",
+                        "training.attention: sdpa of gemma2, which leaves the cap of the scores "
+                        "out in versions before 5.0, is not modelled");
     if (plan->training.attention == MPL_ATTENTION_SDPA)
         return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/attention",
                         "training.attention: found sdpa, expected eager: transformers has no sdpa "

@@ -11,6 +11,8 @@ static const struct mpl_bert_form form = {
     .counts_positions = true,
     .has_types_first = true,
     .has_gelu_head = true,
+    .pooler = "classifier.dense",
+    .is_pooler_outside = true,
 };
 
 /* pad_token_id: positions of tokens are counted from the one after it */
@@ -20,6 +22,7 @@ static const struct mpl_lm_family family = {
     MPL_BERT_HOOKS,
     .base = "roberta",
     .head = "lm_head.decoder",
+    .score = "classifier.out_proj",
 };
 
 static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)

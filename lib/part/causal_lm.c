@@ -124,8 +124,9 @@ static void describe_head(struct mpl_lm *lm)
     set_prefix(lm->network, "");
     lm->network->is_in_head = true;
     if (lm->network->plan->training.loss.name == MPL_LOSS_CLASSIFICATION) {
-        lm->head = mpl_linear_add(lm->network, "score", lm->network->plan->training.loss.num_labels,
-                                  m->hidden_size, false);
+        lm->head = mpl_linear_add(lm->network, lm->family->pool ? lm->family->score : "score",
+                                  lm->network->plan->training.loss.num_labels, m->hidden_size,
+                                  lm->family->pool != NULL);
         lm->network->is_in_head = false;
         return;
     }
@@ -194,7 +195,9 @@ static enum memplan_status check_loss(const struct mpl_plan *plan,
                                       const struct mpl_lm_family *family, struct memplan_error *err)
 {
     const struct mpl_loss_spec *loss = &plan->training.loss;
-    const bool is_default = loss->name == MPL_LOSS_CROSS_ENTROPY && !(loss->label_smoothing > 0);
+    const bool is_pooled = loss->name == MPL_LOSS_CLASSIFICATION && family->pool;
+    const bool is_default =
+        is_pooled || (loss->name == MPL_LOSS_CROSS_ENTROPY && !(loss->label_smoothing > 0));
     const char *type = plan->model.model_type;
 
     if (!is_default && (family->loss || family->finish_loss))
@@ -394,11 +397,16 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
     return mpl_return(h);
 }
 
+bool mpl_lm_pools(const struct mpl_lm *lm)
+{
+    return lm->family->pool && lm->network->plan->training.loss.name == MPL_LOSS_CLASSIFICATION;
+}
+
 struct mpl_tensor *mpl_lm_hidden(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_batch *batch)
 {
     struct mpl_tensor *h = mpl_hold(model_forward(tape, lm, batch));
 
-    if (lm->family->leave)
+    if (lm->family->leave && !mpl_lm_pools(lm))
         mpl_rebind(tape, &h, lm->family->leave(tape, lm, h));
     return mpl_return(h);
 }

@@ -41,6 +41,7 @@ struct mpl_lm_family {
     bool has_joined_head; /* leave and head are one module: the head's input goes when it is used */
     bool has_plain_mask;  /* create_causal_mask gets no positions: nobody looks for packing */
     bool has_no_score;    /* no ...ForSequenceClassification, or code of its own for it */
+    const char *score;    /* where that code is modelled (pool): the last linear layer, with bias */
     size_t layer_size;    /* sizeof of the family's struct of a layer */
     uint32_t layer_room;  /* most parameters of one layer */
     /** Adds a layer's parameters in the order of named_parameters(); network->prefix is set. */
@@ -76,6 +77,9 @@ struct mpl_lm_family {
     struct mpl_tensor *(*end)(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h);
     /** After the last norm, before the head. */
     struct mpl_tensor *(*leave)(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h);
+    /** For sequence classification, in place of leave: from the last hidden states (borrowed) to
+     * the input of the last linear layer, floating. */
+    struct mpl_tensor *(*pool)(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h);
     /** From the head's result to the logits; takes a floating tensor, gives one. */
     struct mpl_tensor *(*finish_logits)(struct mpl_tape *tape, struct mpl_lm *lm,
                                         struct mpl_tensor *logits);
@@ -123,6 +127,9 @@ enum memplan_status mpl_lm_build(struct mpl_network *network, const struct mpl_l
 enum memplan_status mpl_lm_build_with(struct mpl_network *network,
                                       const struct mpl_lm_family *family, void *extra,
                                       struct memplan_error *err);
+
+/** Is it trained for sequence classification with code of the family's own? */
+bool mpl_lm_pools(const struct mpl_lm *lm);
 
 /** The model without its head: floating last hidden states [b, s, h]. */
 struct mpl_tensor *mpl_lm_hidden(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_batch *batch);

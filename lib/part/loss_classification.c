@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Sequence classification: a head of num_labels on every token, the last real token's row, and
- * cross-entropy.
+ * cross-entropy; or a head on what the family makes of the first token.
  *
  * source: transformers/modeling_layers.py (GenericForSequenceClassification), loss/loss_utils.py
  * (ForSequenceClassificationLoss); release 5.24.0
@@ -41,13 +41,31 @@ static struct mpl_tensor *pool(struct mpl_tape *tape, struct mpl_tensor *logits,
     return mpl_op_index_keys(tape, logits, keys, last ? 2 : 1, &shape);
 }
 
+/* ...ForSequenceClassification of the family's own: the model's result lives until it returns. */
+static struct mpl_tensor *classify_pooled(struct mpl_tape *tape, struct mpl_lm *lm,
+                                          struct mpl_batch *batch, struct mpl_tensor **logits_out)
+{
+    struct mpl_tensor *h = mpl_hold(mpl_lm_hidden(tape, lm, batch)), *pooled, *loss;
+
+    pooled = mpl_hold(lm->family->pool(tape, lm, h));
+    *logits_out = mpl_hold(mpl_lm_logits(tape, lm, pooled));
+    loss = (*logits_out)->is_void ? tape->void_tensor
+                                  : mpl_op_cross_entropy(tape, *logits_out, batch->labels);
+    mpl_drop(tape, pooled);
+    mpl_drop(tape, h);
+    return loss;
+}
+
 struct mpl_tensor *mpl_loss_classification(struct mpl_tape *tape, struct mpl_lm *lm,
                                            struct mpl_batch *batch, struct mpl_tensor **logits_out)
 {
     const bool has_pad = lm->network->plan->model.pad_token_id >= 0;
-    struct mpl_tensor *h = mpl_hold(mpl_lm_hidden(tape, lm, batch)), *logits, *loss;
+    struct mpl_tensor *h, *logits, *loss;
     struct last_token found = {NULL, NULL, NULL};
 
+    if (mpl_lm_pools(lm))
+        return classify_pooled(tape, lm, batch, logits_out);
+    h = mpl_hold(mpl_lm_hidden(tape, lm, batch));
     logits = mpl_hold(mpl_lm_logits(tape, lm, h));
     if (logits->is_void)
         return logits;

@@ -77,6 +77,7 @@ static enum memplan_status check_loss(const struct mpl_plan *plan, struct mempla
 {
     const struct mpl_training *t = &plan->training;
     const struct mpl_loss_spec *l = &t->loss;
+    const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);
     const bool is_plain = l->name == MPL_LOSS_CROSS_ENTROPY, is_grpo = l->name == MPL_LOSS_GRPO;
     const struct mpl_gap gaps[] = {
         {t->loss_scaling && t->parameter_dtype == MPL_FLOAT16, "/training/loss_scaling",
@@ -136,7 +137,7 @@ static enum memplan_status check_loss(const struct mpl_plan *plan, struct mempla
         {l->name != MPL_LOSS_CROSS_ENTROPY && t->shared_batch, "/training/shared_batch",
          "training.shared_batch: modelled with cross_entropy only"},
         {l->name == MPL_LOSS_CLASSIFICATION && plan->model.pad_token_id < 0 &&
-             t->micro_batch_size > 1,
+             t->micro_batch_size > 1 && !(config && config->task == MPL_TASK_MASKED_LM),
          "/model/pad_token_id",
          "model.pad_token_id: sequence_classification of more than one sequence needs a padding "
          "token"},
