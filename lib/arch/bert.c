@@ -136,7 +136,8 @@ struct mpl_tensor *mpl_bert_embed(struct mpl_tape *tape, void *context, struct m
         lm->positions = count_positions(tape, ids);
     else
         shape.dim[0] = mpl_dim(1);
-    lm->locals[TOKEN_TYPES] = mpl_hold(mpl_empty(tape, "gather.default", MPL_INT64, &shape));
+    if (!lm->past.facts)
+        lm->locals[TOKEN_TYPES] = mpl_hold(mpl_empty(tape, "gather.default", MPL_INT64, &shape));
     return mpl_op_embedding(tape, mpl_network_weight(lm->network, lm->embed), ids);
 }
 
@@ -147,10 +148,13 @@ void mpl_bert_make_positions(struct mpl_tape *tape, struct mpl_lm *lm, struct mp
     (void)mask;
 }
 
+/* Buffers behind the table of words. */
+enum { POSITION_IDS = 1, TOKEN_TYPE_IDS };
+
 /* [1, s] of a buffer */
-static struct mpl_tensor *buffer_positions(struct mpl_tape *tape, const struct mpl_lm *lm)
+static struct mpl_tensor *buffer_row(struct mpl_tape *tape, const struct mpl_lm *lm, uint32_t which)
 {
-    struct mpl_tensor *buffer = mpl_network_weight(lm->network, lm->embed + 1);
+    struct mpl_tensor *buffer = mpl_network_weight(lm->network, lm->embed + which);
     const struct mpl_shape shape = mpl_shape2(mpl_dim(1), lm->input_ids->shape.dim[1]);
 
     return mpl_alias_shaped(tape, buffer, &shape);
@@ -164,15 +168,16 @@ struct mpl_tensor *mpl_bert_before_masks(struct mpl_tape *tape, struct mpl_lm *l
     const struct mpl_shape ids = lm->input_ids->shape;
     struct mpl_tensor *types, *positions, *h;
 
-    types = mpl_return(mpl_hold(lm->locals[TOKEN_TYPES]));
+    types = lm->past.facts ? buffer_row(tape, lm, TOKEN_TYPE_IDS)
+                           : mpl_return(mpl_hold(lm->locals[TOKEN_TYPES]));
     if (!types->is_void)
         types = mpl_op_expand(tape, types, ids);
     types = mpl_hold(mpl_op_embedding(tape, mpl_network_weight(lm->network, ends->types), types));
     h = mpl_hold(mpl_op_add(tape, embeds, types));
-    positions = lm->positions ? lm->positions : buffer_positions(tape, lm);
+    positions = lm->positions ? lm->positions : buffer_row(tape, lm, POSITION_IDS);
     positions = mpl_hold(
         mpl_op_embedding(tape, mpl_network_weight(lm->network, ends->positions), positions));
-    mpl_rebind(tape, &h, mpl_op_add(tape, h, positions));
+    mpl_rebind(tape, &h, (lm->past.facts ? mpl_op_add_in_place : mpl_op_add)(tape, h, positions));
     mpl_rebind(tape, &h, mpl_norm_call(tape, lm->network, &ends->norm, h));
     mpl_rebind(tape, &h, mpl_op_dropout(tape, h, m->hidden_dropout));
     mpl_drop(tape, positions);
@@ -187,7 +192,11 @@ struct mpl_tensor *mpl_bert_before_masks(struct mpl_tape *tape, struct mpl_lm *l
 void mpl_bert_make_masks(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *embeds,
                          struct mpl_tensor *attention_mask)
 {
-    lm->full = mpl_bidirectional_mask(tape, lm->network->plan, embeds, attention_mask);
+    if (lm->past.facts)
+        lm->full = mpl_past_encoder_mask(tape, lm->network->plan, embeds, attention_mask,
+                                         &lm->locals[TOKEN_TYPES]);
+    else
+        lm->full = mpl_bidirectional_mask(tape, lm->network->plan, embeds, attention_mask);
 }
 
 /* ---- layer ------------------------------------------------------------------------------------
@@ -215,8 +224,13 @@ static struct mpl_tensor *attend(struct mpl_tape *tape, const struct mpl_bert_la
     call.q = project(tape, network, &layer->q, x);
     call.k = project(tape, network, &layer->k, x);
     call.v = project(tape, network, &layer->v, x);
-    out = mpl_attention_interface(tape, network->plan, &call, weights_out);
+    out = call.past ? mpl_past_attention(tape, network->plan, &call, weights_out)
+                    : mpl_attention_interface(tape, network->plan, &call, weights_out);
     out = mpl_hold(mpl_merge_heads(tape, out));
+    if (call.past) {
+        mpl_drop(tape, *weights_out);
+        *weights_out = NULL;
+    }
     mpl_drop(tape, call.q);
     mpl_drop(tape, call.k);
     mpl_drop(tape, call.v);
@@ -323,6 +337,7 @@ static const struct mpl_bert_form form = {
 
 static const struct mpl_lm_family family = {
     MPL_BERT_HOOKS,
+    .past = {.first = 40, .sdpa = 41, .keeps_strides = true},
     .base = "bert",
     .head = "cls.predictions.decoder",
     .score = "classifier",

@@ -30,6 +30,14 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.has_float_tables = true,
+             .first = 40,
+             .position_rotary = 40,
+             .lean_rotary = 40,
+             .shared_rotary = 45,
+             .update_mask = 40,
+             .split_mask = 44,
+             .loss_function = 46},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",

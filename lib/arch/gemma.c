@@ -8,6 +8,8 @@
 /* A scalar, made while the weights' format is torch's default one. */
 void mpl_gemma_describe_embedding(struct mpl_lm *lm)
 {
+    if (lm->past.facts)
+        return;
     lm->embed_scale =
         mpl_network_add_buffer(lm->network, "embed_tokens.embed_scale", (struct mpl_shape){0});
     mpl_network_set_dtype(lm->network, lm->embed_scale,
@@ -17,11 +19,19 @@ void mpl_gemma_describe_embedding(struct mpl_lm *lm)
 struct mpl_tensor *mpl_gemma_embed(struct mpl_tape *tape, void *context, struct mpl_tensor *ids)
 {
     const struct mpl_lm *lm = context;
-    struct mpl_tensor *table = mpl_network_weight(lm->network, lm->embed);
-    struct mpl_tensor *scale = mpl_network_weight(lm->network, lm->embed_scale);
+    struct mpl_tensor *table = mpl_network_weight(lm->network, lm->embed), *scale;
     struct mpl_tensor *embeds = mpl_op_embedding(tape, table, ids);
 
+    if (lm->past.facts)
+        return embeds;
+    scale = mpl_network_weight(lm->network, lm->embed_scale);
     return mpl_op_mul(tape, embeds, mpl_op_to(tape, scale, (enum mpl_dtype)table->dtype));
+}
+
+struct mpl_tensor *mpl_gemma_enter(struct mpl_tape *tape, struct mpl_lm *lm,
+                                   struct mpl_tensor *embeds)
+{
+    return lm->past.facts ? mpl_op_mul_number(tape, embeds) : embeds;
 }
 
 struct mpl_tensor *mpl_gemma_cap_logits(struct mpl_tape *tape, struct mpl_lm *lm,
@@ -44,6 +54,12 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 40,
+             .position_rotary = 40,
+             .lean_rotary = 40,
+             .update_mask = 40,
+             .split_mask = 44,
+             .loss_function = 46},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",
@@ -53,6 +69,7 @@ static const struct mpl_lm_family family = {
     .layer_room = 13,
     .describe_embedding = mpl_gemma_describe_embedding,
     .embed = mpl_gemma_embed,
+    .enter = mpl_gemma_enter,
     .extra_room = 1,
     .layer_size = sizeof(struct mpl_block),
     .describe_layer = describe_layer,

@@ -11,6 +11,10 @@ void mpl_gemma_describe_embedding(struct mpl_lm *lm);
 /** embedding(ids) * embed_scale.to(weight.dtype). context: struct mpl_lm. */
 mpl_forward mpl_gemma_embed;
 
+/** Before 4.48: hidden_states * normalizer, a number on the host. */
+struct mpl_tensor *mpl_gemma_enter(struct mpl_tape *tape, struct mpl_lm *lm,
+                                   struct mpl_tensor *embeds);
+
 /** tanh(logits / cap) * cap, if there is a cap. */
 struct mpl_tensor *mpl_gemma_cap_logits(struct mpl_tape *tape, struct mpl_lm *lm,
                                         struct mpl_tensor *logits);

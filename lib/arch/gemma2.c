@@ -10,6 +10,9 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 {
     const struct mpl_model *m = &network->plan->model;
     struct mpl_block *block = (struct mpl_block *)base;
+
+    if (base->lm->past.facts)
+        base->is_sliding = base->index % 2 == 0;
     block->attention =
         mpl_attention_add(network, "self_attn", m->attention_bias, m->attention_bias);
     block->mlp = mpl_mlp_add_gated(network, false);
@@ -19,7 +22,43 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
     block->after_mlp = mpl_block_norm(network, MPL_NORM_RMS_ONE, "post_feedforward_layernorm");
 }
 
+/* Before 4.48 a layer that slides makes its own mask: where(tril(ones_like(mask), -window), min,
+ * mask), whose names stay until it returns. */
+static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
+                                        struct mpl_tensor *input)
+{
+    const struct mpl_block *block = context;
+    struct mpl_lm *lm = block->base.lm;
+    const struct mpl_tensor *mask = lm->full.tensor;
+    const struct mpl_shape scalar = {0};
+    struct mpl_tensor *ones, *beyond, *lowest, *out;
+
+    if (!lm->past.facts || !block->base.is_sliding || !mask || mask->is_void)
+        return mpl_block_forward(tape, context, input);
+    ones = mpl_hold(mpl_empty(tape, "ones_like.default", MPL_BOOL, &mask->shape));
+    beyond = mpl_hold(mpl_empty(tape, "tril.default", MPL_BOOL, &mask->shape));
+    mpl_drop(tape, ones);
+    lowest =
+        mpl_hold(mpl_empty(tape, "scalar_tensor.default", (enum mpl_dtype)mask->dtype, &scalar));
+    lm->sliding.tensor =
+        mpl_hold(mpl_empty(tape, "where.self", (enum mpl_dtype)mask->dtype, &mask->shape));
+    mpl_drop(tape, lowest);
+    out = mpl_hold(mpl_block_forward(tape, context, input));
+    mpl_drop(tape, beyond);
+    mpl_drop(tape, lm->sliding.tensor);
+    lm->sliding.tensor = NULL;
+    return mpl_return(out);
+}
+
 static const struct mpl_lm_family family = {
+    .past = {.first = 42,
+             .position_rotary = 42,
+             .lean_rotary = 42,
+             .update_mask = 42,
+             .split_mask = 44,
+             .attention_function = 47,
+             .loss_function = 46,
+             .has_no_rest = true},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",
@@ -31,11 +70,12 @@ static const struct mpl_lm_family family = {
     .has_sliding_mask = true,
     .describe_embedding = mpl_gemma_describe_embedding,
     .embed = mpl_gemma_embed,
+    .enter = mpl_gemma_enter,
     .finish_logits = mpl_gemma_cap_logits,
     .extra_room = 1,
     .layer_size = sizeof(struct mpl_block),
     .describe_layer = describe_layer,
-    .layer_forward = mpl_block_forward,
+    .layer_forward = layer_forward,
 };
 
 /* Every second layer has full attention. */

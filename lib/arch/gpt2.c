@@ -18,6 +18,8 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
     const int64_t h = m->hidden_size;
     struct layer *layer = (struct layer *)base;
 
+    if (base->lm->past.facts)
+        mpl_past_add_bias(network);
     layer->ln_1 = mpl_norm_add(network, MPL_NORM_LAYER, "ln_1", h);
     layer->c_attn = mpl_conv1d_add(network, "attn.c_attn", 3 * h, h);
     layer->attn_proj = mpl_conv1d_add(network, "attn.c_proj", h, h);
@@ -39,7 +41,8 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     call.k = mpl_hold(mpl_split_heads(tape, parts[1], m->num_attention_heads, m->head_dim));
     call.v = mpl_hold(mpl_split_heads(tape, parts[2], m->num_attention_heads, m->head_dim));
     call.q = mpl_hold(mpl_split_heads(tape, parts[0], m->num_attention_heads, m->head_dim));
-    out = mpl_attention_interface(tape, network->plan, &call, weights_out);
+    out = call.past ? mpl_past_attention(tape, network->plan, &call, weights_out)
+                    : mpl_attention_interface(tape, network->plan, &call, weights_out);
     out = mpl_hold(mpl_merge_heads(tape, out));
     mpl_rebind(tape, &out, mpl_linear_call(tape, network, &layer->attn_proj, out));
     mpl_rebind(tape, &out, mpl_op_dropout(tape, out, m->hidden_dropout));
@@ -110,6 +113,11 @@ static struct mpl_tensor *enter(struct mpl_tape *tape, struct mpl_lm *lm, struct
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 40,
+             .sdpa = 42,
+             .logits = MPL_PAST_LOGITS_AS_THEY_ARE,
+             .keeps_strides = true,
+             .has_other_eager = true},
     .base = "transformer",
     .embedding = "wte",
     .layers = "h",

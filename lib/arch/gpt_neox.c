@@ -20,6 +20,8 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
     const bool has_bias = m->attention_bias;
     struct layer *layer = (struct layer *)base;
 
+    if (base->lm->past.facts)
+        mpl_past_add_bias(network);
     layer->input_norm = mpl_norm_add(network, MPL_NORM_LAYER, "input_layernorm", h);
     layer->post_norm = mpl_norm_add(network, MPL_NORM_LAYER, "post_attention_layernorm", h);
     layer->query_key_value =
@@ -38,7 +40,8 @@ static struct mpl_tensor *part(struct mpl_tape *tape, struct mpl_tensor *x, int6
 }
 
 /* apply_rotary_pos_emb: the first elements of a head turn, the others are joined to them. */
-static void rotate(struct mpl_tape *tape, const struct mpl_lm *lm, struct mpl_attention_call *call)
+static void rotate(struct mpl_tape *tape, const struct mpl_lm *lm, struct mpl_attention_call *call,
+                   struct mpl_tensor *const tables[2])
 {
     struct mpl_tensor **const states[2] = {&call->q, &call->k};
     const int64_t dim = lm->rotary_dim, rest = lm->network->plan->model.head_dim - dim;
@@ -49,7 +52,7 @@ static void rotate(struct mpl_tape *tape, const struct mpl_lm *lm, struct mpl_at
         pass[i] = mpl_hold(mpl_op_slice_last(tape, *states[i], mpl_dim(rest)));
     }
     for (int i = 0; i < 2; i++)
-        embed[i] = mpl_hold(mpl_rotate(tape, rot[i], lm->cos, lm->sin));
+        embed[i] = mpl_hold(mpl_rotate(tape, rot[i], tables[0], tables[1]));
     for (int i = 0; i < 2; i++)
         mpl_rebind(tape, &embed[i], mpl_op_cat(tape, embed[i], pass[i], 3));
     for (int i = 0; i < 2; i++) {
@@ -57,6 +60,54 @@ static void rotate(struct mpl_tape *tape, const struct mpl_lm *lm, struct mpl_at
         mpl_drop(tape, pass[i]);
         mpl_rebind(tape, states[i], mpl_return(embed[i]));
     }
+}
+
+/* Before 4.48: qkv is cut by slices, its parts have names while they turn, and tables may be of the
+ * layer and wider than what they turn; queries and keys go to sdpa as values are. */
+static struct mpl_tensor *past_attention(struct mpl_tape *tape, const struct layer *layer,
+                                         struct mpl_tensor *x, struct mpl_tensor **weights_out)
+{
+    const struct mpl_lm *lm = layer->base.lm;
+    const struct mpl_model *m = &lm->network->plan->model;
+    struct mpl_attention_call call = mpl_lm_attention_call(&layer->base);
+    struct mpl_tensor **const states[3] = {&call.q, &call.k, &call.v}, *out, *qkv, *wide[2];
+    struct mpl_past_tables own = {.cos = NULL};
+
+    qkv = mpl_linear_call(tape, lm->network, &layer->query_key_value, x);
+    if (!qkv->is_void)
+        qkv = mpl_op_reshape(tape, qkv,
+                             mpl_shape4(qkv->shape.dim[0], qkv->shape.dim[1],
+                                        mpl_dim(m->num_attention_heads), mpl_dim(3 * m->head_dim)));
+    mpl_hold(qkv);
+    for (int i = 0; i < 3; i++) {
+        out = mpl_op_slice_last(tape, qkv, mpl_dim(m->head_dim));
+        *states[i] = mpl_hold(mpl_op_transpose(tape, out, 1, 2));
+    }
+    if (!lm->cos)
+        mpl_past_tables_make(tape, call.past, call.v, &own);
+    rotate(tape, lm, &call,
+           (struct mpl_tensor *[]){own.cos ? own.cos : lm->cos, own.cos ? own.sin : lm->sin});
+    mpl_past_tables_drop(tape, &own);
+    mpl_drop(tape, qkv);
+    for (int i = 0; i < 2; i++) {
+        wide[i] = *states[i];
+        *states[i] = mpl_hold(mpl_op_to(tape, wide[i], (enum mpl_dtype)call.v->dtype));
+        if (!mpl_past_has(call.past, call.past->facts->attention_function)) { /* bound anew */
+            mpl_drop(tape, wide[i]);
+            wide[i] = NULL;
+        }
+    }
+    out = mpl_past_attention(tape, lm->network->plan, &call, weights_out);
+    for (int i = 0; i < 2; i++)
+        if (wide[i]) {
+            mpl_drop(tape, *states[i]);
+            *states[i] = wide[i];
+        }
+    out = mpl_hold(mpl_merge_heads(tape, out));
+    mpl_rebind(tape, &out, mpl_linear_call(tape, lm->network, &layer->dense, out));
+    for (int i = 0; i < 3; i++)
+        mpl_drop(tape, *states[i]);
+    return mpl_return(out);
 }
 
 static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *layer,
@@ -74,7 +125,8 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     call.q = mpl_hold(parts[0]);
     call.k = mpl_hold(parts[1]);
     call.v = mpl_hold(parts[2]);
-    rotate(tape, layer->base.lm, &call);
+    rotate(tape, layer->base.lm, &call,
+           (struct mpl_tensor *[]){layer->base.lm->cos, layer->base.lm->sin});
     out = mpl_attention_interface(tape, network->plan, &call, weights_out);
     out = mpl_hold(mpl_merge_heads(tape, out));
     mpl_rebind(tape, &out, mpl_linear_call(tape, network, &layer->dense, out));
@@ -105,7 +157,8 @@ static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
     const struct mpl_model *m = &network->plan->model;
     struct mpl_tensor *normed = mpl_hold(mpl_norm_call(tape, network, &layer->input_norm, input));
     struct mpl_tensor *weights = NULL, *fed, *out;
-    struct mpl_tensor *attended = mpl_hold(attention(tape, layer, normed, &weights));
+    struct mpl_tensor *attended = mpl_hold(
+        (layer->base.lm->past.facts ? past_attention : attention)(tape, layer, normed, &weights));
 
     mpl_drop(tape, normed);
     mpl_rebind(tape, &attended, mpl_op_dropout(tape, attended, m->hidden_dropout));
@@ -129,6 +182,18 @@ static struct mpl_tensor *enter(struct mpl_tape *tape, struct mpl_lm *lm, struct
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 40,
+             .sdpa = 42,
+             .position_rotary = 45,
+             .lean_rotary = 45,
+             .shared_rotary = 45,
+             .update_mask = 45,
+             .split_mask = 45,
+             .attention_function = 47,
+             .logits = MPL_PAST_LOGITS_AS_THEY_ARE,
+             .has_float_tables = true,
+             .keeps_strides = true,
+             .has_other_eager = true},
     .base = "gpt_neox",
     .embedding = "embed_in",
     .layers = "layers",

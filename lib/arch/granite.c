@@ -32,6 +32,13 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 45,
+             .position_rotary = 45,
+             .lean_rotary = 45,
+             .shared_rotary = 45,
+             .lone_rotary = 45,
+             .update_mask = 45,
+             .split_mask = 45},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",

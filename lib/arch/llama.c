@@ -11,6 +11,13 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *lay
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 40,
+             .position_rotary = 40,
+             .lean_rotary = 41,
+             .shared_rotary = 43,
+             .update_mask = 40,
+             .split_mask = 44,
+             .loss_function = 46},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",

@@ -10,6 +10,12 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *lay
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 40,
+             .position_rotary = 42,
+             .lean_rotary = 42,
+             .update_mask = 42,
+             .split_mask = 46,
+             .window_mask = 42},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",
@@ -28,7 +34,11 @@ static void derive(struct mpl_plan *plan)
                             plan->model.sliding_window ? MPL_LAYER_SLIDING : MPL_LAYER_FULL);
 }
 
-static const struct mpl_config_key keys[] = {{"sliding_window", NULL, "4096"}, {NULL, NULL, NULL}};
+static const struct mpl_config_key keys[] = {
+    {"sliding_window", NULL, "4096"},
+    {"max_position_embeddings", NULL, "131072"},
+    {NULL, NULL, NULL},
+};
 
 const struct mpl_arch mpl_arch_mistral = {
     .config = {.model_type = "mistral",

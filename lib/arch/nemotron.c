@@ -17,6 +17,14 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 44,
+             .position_rotary = 44,
+             .lean_rotary = 44,
+             .shared_rotary = 44,
+             .lone_rotary = 44,
+             .update_mask = 44,
+             .split_mask = 44,
+             .loss_function = 46},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",

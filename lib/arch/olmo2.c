@@ -21,6 +21,12 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 47,
+             .position_rotary = 47,
+             .lean_rotary = 47,
+             .update_mask = 47,
+             .split_mask = 47,
+             .loss_function = 47},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",

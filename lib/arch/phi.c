@@ -38,7 +38,7 @@ struct parts {
 
 /* The first elements of a head turn; the parts keep their names. */
 static void rotate(struct mpl_tape *tape, const struct mpl_lm *lm, struct mpl_attention_call *call,
-                   struct parts *parts)
+                   struct mpl_tensor *const tables[2], struct parts *parts)
 {
     struct mpl_tensor **const states[2] = {&call->q, &call->k};
     const int64_t dim = lm->rotary_dim, rest = lm->network->plan->model.head_dim - dim;
@@ -50,7 +50,7 @@ static void rotate(struct mpl_tape *tape, const struct mpl_lm *lm, struct mpl_at
         parts->pass[i] = mpl_hold(mpl_op_slice_last(tape, *states[i], mpl_dim(rest)));
     }
     for (int i = 0; i < 2; i++)
-        turned[i] = mpl_hold(mpl_rotate(tape, parts->rot[i], lm->cos, lm->sin));
+        turned[i] = mpl_hold(mpl_rotate(tape, parts->rot[i], tables[0], tables[1]));
     for (int i = 0; i < 2; i++)
         mpl_rebind(tape, &parts->rot[i], mpl_return(turned[i]));
     for (int i = 0; i < 2; i++)
@@ -79,17 +79,32 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
 {
     const struct mpl_network *network = layer->base.lm->network;
     struct mpl_attention_call call = mpl_lm_attention_call(&layer->base);
+    struct mpl_past_tables own = {.cos = NULL};
+    const struct mpl_lm *lm = layer->base.lm;
     struct parts parts;
     struct mpl_tensor *out;
 
     project(tape, layer, x, &call);
-    rotate(tape, layer->base.lm, &call, &parts);
-    out = mpl_attention_interface(tape, network->plan, &call, weights_out);
+    if (call.past && !lm->cos)
+        mpl_past_tables_make(tape, call.past, call.v, &own);
+    rotate(tape, lm, &call,
+           (struct mpl_tensor *[]){own.cos ? own.cos : lm->cos, own.cos ? own.sin : lm->sin},
+           &parts);
+    if (own.cos)
+        mpl_past_tables_applied(tape, call.past, &own);
+    call.is_wide = call.past != NULL;
+    out = call.past ? mpl_past_attention(tape, network->plan, &call, weights_out)
+                    : mpl_attention_interface(tape, network->plan, &call, weights_out);
     out = mpl_hold(mpl_merge_heads(tape, out));
     mpl_rebind(tape, &out, mpl_linear_call(tape, network, &layer->dense, out));
     for (int i = 0; i < 2; i++) {
         mpl_drop(tape, parts.rot[i]);
         mpl_drop(tape, parts.pass[i]);
+    }
+    mpl_past_tables_drop(tape, &own);
+    if (call.past) { /* attn_weights = None */
+        mpl_drop(tape, *weights_out);
+        *weights_out = NULL;
     }
     mpl_drop(tape, call.q);
     mpl_drop(tape, call.k);
@@ -126,6 +141,14 @@ static struct mpl_tensor *enter(struct mpl_tape *tape, struct mpl_lm *lm, struct
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.keeps_strides = true,
+             .first = 40,
+             .position_rotary = 45,
+             .lean_rotary = 45,
+             .shared_rotary = 45,
+             .update_mask = 42,
+             .split_mask = 44,
+             .loss_function = 46},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",

@@ -28,6 +28,14 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.sdpa = 45,
+             .first = 41,
+             .position_rotary = 41,
+             .lean_rotary = 41,
+             .update_mask = 42,
+             .split_mask = 44,
+             .window_mask = 46,
+             .loss_function = 46},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",

@@ -10,6 +10,14 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *lay
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 40,
+             .position_rotary = 45,
+             .lean_rotary = 45,
+             .shared_rotary = 45,
+             .update_mask = 42,
+             .split_mask = 44,
+             .window_mask = 46,
+             .loss_function = 46},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",
@@ -22,8 +30,14 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_prenorm_layer_forward,
 };
 
+static const struct mpl_config_key keys[] = {
+    {"max_position_embeddings", NULL, "32768"},
+    {NULL, NULL, NULL},
+};
+
 const struct mpl_arch mpl_arch_qwen2 = {
     .config = {.model_type = "qwen2",
+               .keys = keys,
                .help = "Qwen1.5, Qwen2 and Qwen2.5",
                .derive = mpl_lm_derive_qwen_layer_types},
     .family = &family,

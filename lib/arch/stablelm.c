@@ -61,6 +61,13 @@ static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 40,
+             .position_rotary = 45,
+             .lean_rotary = 45,
+             .shared_rotary = 45,
+             .update_mask = 42,
+             .split_mask = 44,
+             .logits = MPL_PAST_LOGITS_AS_THEY_ARE},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",
@@ -93,6 +100,7 @@ static const struct mpl_config_key keys[] = {
     {"qk_norm", "qk_layernorm", "false"},
     {"parallel_residual", "use_parallel_residual", "false"},
     {"partial_rotary_factor", NULL, "0.25"},
+    {"max_position_embeddings", NULL, "4096"},
     {NULL, NULL, NULL},
 };
 

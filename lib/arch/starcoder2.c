@@ -25,6 +25,14 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 40,
+             .position_rotary = 45,
+             .lean_rotary = 45,
+             .shared_rotary = 45,
+             .update_mask = 42,
+             .split_mask = 44,
+             .window_mask = 46,
+             .loss_function = 47},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",
@@ -51,6 +59,7 @@ static const struct mpl_config_key keys[] = {
     {"hidden_act", NULL, "\"gelu_pytorch_tanh\""},
     {"hidden_dropout", "residual_dropout", "0.0"},
     {"num_key_value_heads", NULL, "2"},
+    {"max_position_embeddings", NULL, "4096"},
     {NULL, NULL, NULL},
 };
 

@@ -470,16 +470,21 @@ struct mpl_tensor *mpl_op_sdpa_with(struct mpl_tape *tape, struct mpl_tensor *qu
                                     struct mpl_tensor *key, struct mpl_tensor *value,
                                     const struct mpl_sdpa_options *options)
 {
+    struct mpl_tensor *mask =
+        options->mask ? mpl_hold(mpl_autocast(tape, options->mask)) : NULL; /* numbers only */
     struct mpl_tensor *v = mpl_hold(mpl_autocast(tape, value));
     struct mpl_tensor *k = mpl_hold(mpl_autocast(tape, key));
     struct mpl_tensor *q = mpl_hold(mpl_autocast(tape, query));
     struct mpl_tensor *out = tape->void_tensor;
     const enum mpl_dtype autocast = tape->autocast;
+    struct mpl_sdpa_options cast = *options;
 
+    cast.mask = mask;
     tape->autocast = MPL_DTYPE_NONE; /* it casts the operator's inputs, not what runs inside */
     if (!q->is_void && !k->is_void && !v->is_void)
-        out = run_kernel(tape, q, k, v, options);
+        out = run_kernel(tape, q, k, v, &cast);
     tape->autocast = autocast;
+    mpl_drop(tape, mask);
     mpl_drop(tape, q);
     mpl_drop(tape, k);
     mpl_drop(tape, v);

@@ -371,6 +371,20 @@ static struct mpl_tensor *split_joined(struct mpl_tape *tape, const struct mpl_n
     return qkv;
 }
 
+/* rotary_emb of the layer itself */
+static void past_rotary(struct mpl_tape *tape, struct mpl_attention_call *call,
+                        enum mpl_rotary_kind kind, struct mpl_past_tables *tables,
+                        struct mpl_rotary_parts *parts)
+{
+    struct mpl_rotary_call rotary = {.kind = mpl_past_rotary_kind(kind)};
+
+    mpl_past_tables_make(tape, call->past, call->v, tables);
+    rotary.cos = tables->cos;
+    rotary.sin = tables->sin;
+    mpl_rotary_apply(tape, &rotary, &call->q, &call->k, parts);
+    mpl_past_tables_applied(tape, call->past, tables);
+}
+
 struct mpl_tensor *mpl_attention_forward(struct mpl_tape *tape, const struct mpl_network *network,
                                          const struct mpl_attention_module *module,
                                          struct mpl_tensor *x, const struct mpl_attention_call *how,
@@ -378,6 +392,7 @@ struct mpl_tensor *mpl_attention_forward(struct mpl_tape *tape, const struct mpl
                                          struct mpl_tensor **weights_out)
 {
     const struct mpl_rotary_call rotary = {module->rotary, cos, sin};
+    struct mpl_past_tables tables = {.cos = NULL};
     struct mpl_rotary_parts parts = {{NULL}};
     struct mpl_attention_call call = *how;
     struct mpl_tensor *out, *joined = NULL;
@@ -386,14 +401,22 @@ struct mpl_tensor *mpl_attention_forward(struct mpl_tape *tape, const struct mpl
         joined = split_joined(tape, network, module, x, &call);
     else
         project_all(tape, network, module, x, &call);
-    if (cos)
+    if (call.past && !cos)
+        past_rotary(tape, &call, module->rotary, &tables, &parts);
+    else if (cos)
         mpl_rotary_apply(tape, &rotary, &call.q, &call.k, &parts);
-    out = mpl_attention_interface(tape, network->plan, &call, weights_out);
+    out = call.past ? mpl_past_attention(tape, network->plan, &call, weights_out)
+                    : mpl_attention_interface(tape, network->plan, &call, weights_out);
     out = mpl_hold(mpl_merge_heads(tape, out));
     mpl_rebind(tape, &out, mpl_linear_call(tape, network, &module->o, out));
     mpl_rebind(tape, &out, mpl_op_dropout(tape, out, module->out_dropout));
     for (int i = 0; i < 4; i++)
         mpl_drop(tape, parts.part[i]);
+    mpl_past_tables_drop(tape, &tables);
+    if (call.past) { /* attn_weights = None */
+        mpl_drop(tape, *weights_out);
+        *weights_out = NULL;
+    }
     mpl_drop(tape, joined);
     mpl_drop(tape, call.q);
     mpl_drop(tape, call.k);

@@ -6,6 +6,7 @@
 
 #include "part/masking.h"
 #include "part/norm.h"
+#include "part/past.h"
 #include "part/rotary.h"
 
 /** What eager attention does between scores and weights. */
@@ -29,6 +30,7 @@ struct mpl_attention_call {
     enum mpl_eager_softmax softmax;
     double dropout;           /* of the weights; 0: none */
     struct mpl_tensor *sinks; /* eager: [heads], a score more in each row (gpt_oss); NULL: none */
+    const struct mpl_past_run *past; /* a release before 4.48; NULL: none */
 };
 
 /** ALL_ATTENTION_FUNCTIONS[attn_implementation](...): floating [b, s, heads, d], contiguous

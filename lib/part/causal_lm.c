@@ -21,6 +21,8 @@ enum { EMBEDDING = 1, FIRST_LAYER = 2 };
 
 /* Embedding, norm (weight, bias), head (weight, bias), four buffers. */
 #define END_ROOM 9
+/* Buffers of a layer before 4.48: of its rotary module and of its mask. */
+#define PAST_ROOM 5
 
 /* ---- description ------------------------------------------------------------------------------
  */
@@ -58,7 +60,8 @@ static void describe_layer(struct mpl_lm *lm, uint32_t i)
 
     layer->lm = lm;
     layer->index = i;
-    layer->is_sliding = network->plan->model.layer_types.of[i] == MPL_LAYER_SLIDING;
+    layer->is_sliding =
+        !lm->past.facts && network->plan->model.layer_types.of[i] == MPL_LAYER_SLIDING;
     mask = layer->is_sliding ? &lm->sliding : &lm->full;
     has_own = layer->is_sliding && lm->family->has_sliding_rotary;
     snprintf(network->prefix, sizeof(network->prefix), "%s%s%s.%u.", lm->family->base,
@@ -173,7 +176,8 @@ static void describe(struct mpl_lm *lm)
     set_prefix(network, family->base);
     if (family->norm)
         lm->norm = mpl_norm_add(network, family->norm_kind, family->norm, m->hidden_size);
-    for (int i = 0; i < rotary_sets(lm); i++) {
+    mpl_past_describe_rotary(lm);
+    for (int i = 0; !lm->past.facts && i < rotary_sets(lm); i++) {
         const struct mpl_shape half = mpl_shape1(mpl_dim(lm->rotary_dim / 2));
 
         mpl_network_add_buffer(network, "rotary_emb.inv_freq", half);
@@ -234,12 +238,16 @@ enum memplan_status mpl_lm_build_with(struct mpl_network *network,
     const struct mpl_model *m = &network->plan->model;
     const uint32_t layers = (uint32_t)m->num_hidden_layers;
     struct mpl_lm *lm = mpl_arena_zalloc(network->arena, sizeof(*lm));
-    const enum memplan_status status = check_loss(network->plan, family, err);
+    const bool is_past = mpl_past_is(&network->plan->transformers);
+    enum memplan_status status = check_loss(network->plan, family, err);
 
+    if (!status && is_past)
+        status = mpl_past_check(network->plan, &family->past, err);
     if (status)
         return status;
-    network->parameter_cap = mpl_network_room(network->plan, END_ROOM + family->extra_room +
-                                                                 layers * family->layer_room);
+    network->parameter_cap = mpl_network_room(
+        network->plan,
+        END_ROOM + family->extra_room + layers * (family->layer_room + (is_past ? PAST_ROOM : 0)));
     network->parameters =
         mpl_arena_zalloc(network->arena, network->parameter_cap * sizeof(*network->parameters));
     network->module_count = FIRST_LAYER + layers + 1;
@@ -260,6 +268,8 @@ enum memplan_status mpl_lm_build_with(struct mpl_network *network,
     if (!lm->rotary_dim)
         lm->rotary_dim = m->head_dim;
     lm->rotary_dim += lm->rotary_dim % 2; /* arange(0, dim, 2), twice */
+    if (is_past)
+        mpl_past_begin(lm);
     describe(lm);
     network->family = lm;
     network->forward = causal_lm_forward;
@@ -279,7 +289,8 @@ struct mpl_attention_call mpl_lm_attention_call(const struct mpl_lm_layer *layer
                                        .is_causal = mask->is_causal,
                                        .is_capped = m->attn_logit_softcapping > 0,
                                        .window = layer->is_sliding ? m->sliding_window : 0,
-                                       .dropout = m->attention_dropout};
+                                       .dropout = m->attention_dropout,
+                                       .past = lm->past.facts ? &lm->past : NULL};
 }
 
 /* Does any layer have that kind of attention? */
@@ -297,6 +308,10 @@ static void make_masks(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tens
 {
     const struct mpl_plan *plan = lm->network->plan;
 
+    if (lm->past.facts) {
+        lm->full = mpl_past_model_mask(tape, lm, embeds, attention_mask);
+        return;
+    }
     if (lm->family->has_plain_mask) {
         lm->full = mpl_causal_mask_plain(tape, plan, embeds, attention_mask, 0);
         return;
@@ -322,6 +337,8 @@ static void make_rotary(struct mpl_tape *tape, struct mpl_lm *lm, const struct m
     if (lm->family->make_rotary)
         lm->family->make_rotary(tape, lm, h);
     if (lm->family->make_rotary || lm->family->has_no_rotary)
+        return;
+    if (lm->past.facts && !mpl_past_has(&lm->past, lm->past.facts->shared_rotary))
         return;
     if (!lm->family->has_sliding_rotary || has_layer(lm, false))
         mpl_rotary_tables(tape, lm->rotary_dim, dtype, lm->positions, &lm->cos, &lm->sin);
@@ -379,7 +396,8 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
     if (family->make_positions)
         family->make_positions(tape, lm, batch->attention_mask);
     else
-        lm->positions = mpl_hold(mpl_position_ids(tape, batch->input_ids));
+        lm->positions = mpl_hold(lm->past.facts ? mpl_past_positions(tape, batch->input_ids)
+                                                : mpl_position_ids(tape, batch->input_ids));
     h = mpl_return(mpl_hold(embeds));
     h = mpl_hold(family->before_masks ? family->before_masks(tape, lm, h) : h);
     (family->make_masks ? family->make_masks : make_masks)(tape, lm, lm->embeds,

@@ -25,6 +25,7 @@ struct mpl_lm_layer {
 };
 
 struct mpl_lm_family {
+    struct mpl_past past;  /* what it was before transformers 4.48 */
     const char *base;      /* attribute of ...ForCausalLM that holds the model: "model" */
     const char *embedding; /* of the base: "embed_tokens" */
     const char *layers;    /* "layers" */
@@ -112,6 +113,7 @@ struct mpl_lm {
     struct mpl_tensor *cos, *sin;                 /* [1, 1, s, rotary_dim] */
     struct mpl_tensor *sliding_cos, *sliding_sin; /* of layers that slide, if they have their own */
     struct mpl_rope_state rope;
+    struct mpl_past_run past; /* facts NULL: transformers 4.48 or newer */
     struct mpl_tensor *alibi; /* positions as a bias of scores; NULL: none */
     struct mpl_mask full, sliding;
     struct mpl_tensor
@@ -164,6 +166,18 @@ void mpl_lm_derive_qwen_layer_types(struct mpl_plan *plan);
 
 /** model.layer_types where a config does not give them: all slide but every period-th one. */
 void mpl_lm_fill_layer_pattern(struct mpl_model *model, int64_t period);
+
+/** transformers 4.40 to 4.47 (past_model.c): sets lm->past. */
+void mpl_past_begin(struct mpl_lm *lm);
+/** Adds the buffers of a rotary module of the model, of each layer, or of both; first with tables.
+ */
+void mpl_past_describe_rotary(struct mpl_lm *lm);
+/** arange(0, s): int64 [s]; floating. */
+struct mpl_tensor *mpl_past_positions(struct mpl_tape *tape, const struct mpl_tensor *input_ids);
+/** The mask of all layers, held. */
+struct mpl_mask mpl_past_model_mask(struct mpl_tape *tape, const struct mpl_lm *lm,
+                                    const struct mpl_tensor *embeds,
+                                    struct mpl_tensor *padding_mask);
 
 /** A family's check: layers that slide need a window. */
 enum memplan_status mpl_lm_check_window(const struct mpl_plan *plan, struct memplan_error *err);

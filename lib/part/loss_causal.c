@@ -56,13 +56,12 @@ static struct mpl_tensor *for_causal_lm_loss(struct mpl_tape *tape, const struct
     return loss;
 }
 
-/* Before 4.49: logits are cut by the last token and copied. */
+/* Before 4.49: logits, float32 but for a few old families, are cut by the last token and copied. */
 static struct mpl_tensor *copied_loss(struct mpl_tape *tape, const struct mpl_lm *lm,
                                       struct mpl_batch *batch, struct mpl_tensor *logits,
                                       struct mpl_tensor *labels)
 {
-    struct mpl_tensor *wide = mpl_hold(mpl_op_to(tape, logits, MPL_FLOAT32)), *loss, *flat;
-    struct mpl_tensor *targets;
+    struct mpl_tensor *wide = mpl_hold(mpl_return(mpl_hold(logits))), *loss, *flat, *targets;
     struct mpl_dim rest, rows;
 
     if (wide->is_void)
@@ -81,6 +80,25 @@ static struct mpl_tensor *copied_loss(struct mpl_tape *tape, const struct mpl_lm
     return loss;
 }
 
+/* ForCausalLMLoss; before it the forward itself, which had bound its logits to the wide ones. */
+static struct mpl_tensor *loss_before_4_49(struct mpl_tape *tape, const struct mpl_lm *lm,
+                                           struct mpl_batch *batch, struct mpl_tensor **logits,
+                                           struct mpl_tensor *labels)
+{
+    const struct mpl_past *facts = lm->past.facts;
+    struct mpl_tensor *wide, *loss;
+
+    if (!facts || mpl_past_has(&lm->past, facts->loss_function)) {
+        wide = mpl_hold(mpl_op_to(tape, *logits, MPL_FLOAT32));
+        loss = copied_loss(tape, lm, batch, wide, labels);
+        mpl_drop(tape, wide);
+        return loss;
+    }
+    if (facts->logits == MPL_PAST_LOGITS_WIDE)
+        mpl_rebind(tape, logits, mpl_op_to(tape, *logits, MPL_FLOAT32));
+    return copied_loss(tape, lm, batch, *logits, labels);
+}
+
 struct mpl_tensor *mpl_loss_causal_lm(struct mpl_tape *tape, struct mpl_lm *lm,
                                       struct mpl_batch *batch, struct mpl_tensor **logits_out)
 {
@@ -97,10 +115,10 @@ struct mpl_tensor *mpl_loss_causal_lm(struct mpl_tape *tape, struct mpl_lm *lm,
         mpl_rebind(tape, &h, tape->void_tensor);
     if (family->loss)
         loss = family->loss(tape, *logits_out, labels);
+    else if (mpl_version_at_least(&lm->network->plan->transformers, 4, 49, 0))
+        loss = for_causal_lm_loss(tape, lm, batch, *logits_out, labels);
     else
-        loss = mpl_version_at_least(&lm->network->plan->transformers, 4, 49, 0)
-                   ? for_causal_lm_loss(tape, lm, batch, *logits_out, labels)
-                   : copied_loss(tape, lm, batch, *logits_out, labels);
+        loss = loss_before_4_49(tape, lm, batch, logits_out, labels);
     if (family->finish_loss)
         loss = family->finish_loss(tape, lm, batch->attention_mask, loss);
     mpl_drop(tape, labels);

@@ -228,13 +228,13 @@ enum memplan_status mpl_check_causal(const struct mpl_plan *plan, struct memplan
          "training.compile: torch.compile is modelled for eagle3 only"},
         {strcmp(plan->framework_name, "speculators") == 0, "/framework/name",
          "framework.name: speculators trains eagle3 only"},
-        {!mpl_version_at_least(&plan->transformers, 4, 48, 0), "/software/transformers",
-         "software.transformers: attention, masks and rotary tables of versions before 4.48 are "
-         "not modelled"},
-        {!mpl_version_at_least(&plan->transformers, 4, 53, 0) &&
+        {!mpl_version_at_least(&plan->transformers, 4, 40, 0), "/software/transformers",
+         "software.transformers: versions before 4.40 are not modelled"},
+        {mpl_version_at_least(&plan->transformers, 4, 48, 0) &&
+             !mpl_version_at_least(&plan->transformers, 4, 53, 0) &&
              (t->attention == MPL_ATTENTION_EAGER || t->padding),
          "/software/transformers",
-         "software.transformers: masks of versions before 4.53 are not modelled; modelled: sdpa "
+         "software.transformers: masks of versions 4.48 to 4.52 are not modelled; modelled: sdpa "
          "without padding"},
         {!mpl_version_at_least(&plan->pytorch, 2, 0, 0), "/software/pytorch",
          "software.pytorch: versions before 2.0 are not modelled"},

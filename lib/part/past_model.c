@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a language model of transformers 4.40 to 4.47 has around its layers: rotary buffers,
+ * positions, one mask.
+ *
+ * source: transformers/models/llama/modeling_llama.py (LlamaRotaryEmbedding, LlamaModel),
+ * mistral/modeling_mistral.py; releases 4.40.2 to 4.47.1
+ */
+#include "op/op.h"
+#include "part/causal_lm.h"
+
+void mpl_past_begin(struct mpl_lm *lm)
+{
+    const struct mpl_plan *plan = lm->network->plan;
+    const struct mpl_past *facts = &lm->family->past;
+
+    lm->past = (struct mpl_past_run){
+        .facts = facts,
+        .minor = plan->transformers.minor,
+        .rotary_dim = lm->rotary_dim,
+        .table_dtype = facts->has_float_tables ? MPL_FLOAT32 : plan->training.parameter_dtype,
+    };
+}
+
+void mpl_past_describe_rotary(struct mpl_lm *lm)
+{
+    const struct mpl_past_run *past = &lm->past;
+    const struct mpl_model *m = &lm->network->plan->model;
+    const struct mpl_shape half = mpl_shape1(mpl_dim(lm->rotary_dim / 2));
+    const struct mpl_shape table =
+        mpl_shape2(mpl_dim(m->max_position_embeddings), mpl_dim(lm->rotary_dim));
+    int64_t layers = m->num_hidden_layers;
+
+    if (!past->facts || lm->family->has_no_rotary)
+        return;
+    if (mpl_past_has(past, past->facts->lone_rotary))
+        layers = 0;
+    for (int64_t i = 0; i < layers; i++) {
+        mpl_network_add_buffer(lm->network, "rotary_emb.inv_freq", half);
+        for (int j = 0; !mpl_past_has(past, past->facts->lean_rotary) && j < 2; j++)
+            mpl_network_set_dtype(lm->network,
+                                  mpl_network_add_buffer(lm->network, "rotary_emb.cached", table),
+                                  past->table_dtype);
+    }
+    if (mpl_past_has(past, past->facts->shared_rotary))
+        mpl_network_add_buffer(lm->network, "rotary_emb.inv_freq", half);
+}
+
+struct mpl_tensor *mpl_past_positions(struct mpl_tape *tape, const struct mpl_tensor *input_ids)
+{
+    struct mpl_shape shape;
+
+    if (input_ids->is_void)
+        return tape->void_tensor;
+    shape = mpl_shape1(input_ids->shape.dim[1]);
+    return mpl_empty(tape, "arange.default", MPL_INT64, &shape);
+}
+
+/* config.sliding_window, which held for all layers before 4.48 */
+static int64_t window_of(const struct mpl_lm *lm)
+{
+    const struct mpl_model *m = &lm->network->plan->model;
+
+    return m->layer_types.count && m->layer_types.of[0] == MPL_LAYER_SLIDING ? m->sliding_window
+                                                                             : 0;
+}
+
+struct mpl_mask mpl_past_model_mask(struct mpl_tape *tape, const struct mpl_lm *lm,
+                                    const struct mpl_tensor *embeds,
+                                    struct mpl_tensor *padding_mask)
+{
+    return mpl_past_causal_mask(tape, lm->network->plan, &lm->past, embeds, padding_mask,
+                                window_of(lm));
+}
