@@ -254,14 +254,21 @@ static struct mpl_tensor *attend(struct mpl_tape *tape, const struct mpl_lm *lm,
                              : attend_eager(tape, qkv, lm->full.tensor, dtype, weights_out);
 }
 
-static void turn(struct mpl_tape *tape, const struct mpl_lm *lm, struct mpl_tensor *qkv[3])
+/* apply_rotary_pos_emb, with the model's tables or the layer's own ones */
+static void turn(struct mpl_tape *tape, const struct mpl_lm *lm, struct mpl_tensor *qkv[3],
+                 struct mpl_past_tables *own)
 {
     struct mpl_tensor *turned[2];
 
+    if (!lm->cos)
+        mpl_past_tables_make(tape, &lm->past, qkv[2], own);
     for (int i = 0; i < 2; i++)
-        turned[i] = mpl_hold(mpl_rotate(tape, qkv[i], lm->cos, lm->sin));
+        turned[i] = mpl_hold(
+            mpl_rotate(tape, qkv[i], own->cos ? own->cos : lm->cos, own->cos ? own->sin : lm->sin));
     for (int i = 0; i < 2; i++)
         mpl_rebind(tape, &qkv[i], mpl_return(turned[i]));
+    if (own->cos)
+        mpl_past_tables_applied(tape, &lm->past, own);
 }
 
 static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *layer,
@@ -271,16 +278,26 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     const struct mpl_network *network = lm->network;
     struct mpl_tensor *fused = mpl_hold(mpl_linear_call(tape, network, &layer->query_key_value, x));
     struct mpl_tensor *qkv[3] = {tape->void_tensor, tape->void_tensor, tape->void_tensor}, *out;
+    struct mpl_past_tables own = {.cos = NULL};
+    const bool has_mask = lm->past.facts && lm->full.tensor &&
+                          network->plan->training.attention != MPL_ATTENTION_EAGER;
 
     if (!fused->is_void)
         split(tape, &network->plan->model, fused, qkv);
     if (!network->plan->model.alibi)
-        turn(tape, lm, qkv);
+        turn(tape, lm, qkv, &own);
+    for (int i = 0; has_mask && i < 3; i++)
+        mpl_rebind(tape, &qkv[i], mpl_op_contiguous(tape, qkv[i]));
     out = attend(tape, lm, qkv, (enum mpl_dtype)x->dtype, weights_out);
     mpl_rebind(tape, &out, mpl_merge_heads(tape, mpl_op_transpose(tape, out, 1, 2)));
     mpl_rebind(tape, &out, mpl_linear_call(tape, network, &layer->dense, out));
     for (int i = 0; i < 3; i++)
         mpl_drop(tape, qkv[i]);
+    mpl_past_tables_drop(tape, &own);
+    if (lm->past.facts) { /* nobody asked for them */
+        mpl_drop(tape, *weights_out);
+        *weights_out = NULL;
+    }
     mpl_drop(tape, fused);
     return mpl_return(out);
 }
@@ -384,7 +401,8 @@ static void make_positions(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_
 {
     if (lm->network->plan->model.alibi)
         make_alibi(tape, lm, mask);
-    lm->positions = mpl_hold(mpl_position_ids(tape, lm->input_ids));
+    lm->positions = mpl_hold(lm->past.facts ? mpl_past_positions(tape, lm->input_ids)
+                                            : mpl_position_ids(tape, lm->input_ids));
 }
 
 /* A bool mask as numbers, then alibi filled where it says no: [b, heads, s, s] */
@@ -416,12 +434,24 @@ static void add_alibi(struct mpl_tape *tape, const struct mpl_lm *lm, struct mpl
 static void make_masks(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *embeds,
                        struct mpl_tensor *attention_mask)
 {
+    if (lm->past.facts) {
+        lm->full = mpl_past_model_mask(tape, lm, embeds, attention_mask);
+        return;
+    }
     lm->full = mpl_causal_mask_always(tape, lm->network->plan, embeds, attention_mask);
     if (lm->alibi && lm->full.tensor)
         add_alibi(tape, lm, &lm->full);
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 40,
+             .position_rotary = 45,
+             .lean_rotary = 45,
+             .shared_rotary = 45,
+             .update_mask = 45,
+             .split_mask = 45,
+             .logits = MPL_PAST_LOGITS_AS_THEY_ARE,
+             .has_no_rest = true},
     .base = "transformer",
     .embedding = "word_embeddings",
     .layers = "h",

@@ -175,7 +175,8 @@ static void describe(struct mpl_lm *lm)
         describe_layer(lm, i);
     set_prefix(network, family->base);
     if (family->norm)
-        lm->norm = mpl_norm_add(network, family->norm_kind, family->norm, m->hidden_size);
+        lm->norm = mpl_norm_add(network, mpl_past_norm_kind(lm, family->norm_kind), family->norm,
+                                m->hidden_size);
     mpl_past_describe_rotary(lm);
     for (int i = 0; !lm->past.facts && i < rotary_sets(lm); i++) {
         const struct mpl_shape half = mpl_shape1(mpl_dim(lm->rotary_dim / 2));

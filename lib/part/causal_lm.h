@@ -172,6 +172,8 @@ void mpl_past_begin(struct mpl_lm *lm);
 /** Adds the buffers of a rotary module of the model, of each layer, or of both; first with tables.
  */
 void mpl_past_describe_rotary(struct mpl_lm *lm);
+/** The kind of norms of the residual stream in the plan's release, where it is kind today. */
+enum mpl_norm_kind mpl_past_norm_kind(const struct mpl_lm *lm, enum mpl_norm_kind kind);
 /** arange(0, s): int64 [s]; floating. */
 struct mpl_tensor *mpl_past_positions(struct mpl_tape *tape, const struct mpl_tensor *input_ids);
 /** The mask of all layers, held. */

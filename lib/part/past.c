@@ -75,6 +75,8 @@ enum memplan_status mpl_past_check(const struct mpl_plan *plan, const struct mpl
         {t->loss.num_items_in_batch && !has_function, "/training/loss/num_items_in_batch",
          "training.loss.num_items_in_batch: this family takes it in a newer release of "
          "transformers"},
+        {plan->model.alibi, "/model/alibi",
+         "model.alibi: falcon with alibi is modelled with transformers 4.48 or newer"},
         {plan->model.rope_type != MPL_ROPE_DEFAULT && plan->model.rope_type != MPL_ROPE_STATIC,
          "/model/rope_parameters",
          "model.rope_parameters: rotary tables that are not default ones are modelled with "

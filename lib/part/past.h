@@ -36,6 +36,7 @@ struct mpl_past {
     uint8_t attention_function; /* attention is a function, as from 4.48 on */
     uint8_t loss_function;      /* ForCausalLMLoss takes logits as they are */
     enum mpl_past_logits logits;
+    bool has_narrow_norms; /* RMSNorm multiplies by its weight in the format of its input */
     bool has_float_tables; /* a layer's own tables are float32 */
     bool keeps_strides;    /* sdpa takes queries, keys and values as they lie */
     bool has_other_eager;  /* eager attention is code of its own, which is not modelled */

@@ -46,6 +46,11 @@ void mpl_past_describe_rotary(struct mpl_lm *lm)
         mpl_network_add_buffer(lm->network, "rotary_emb.inv_freq", half);
 }
 
+enum mpl_norm_kind mpl_past_norm_kind(const struct mpl_lm *lm, enum mpl_norm_kind kind)
+{
+    return lm->past.facts && lm->past.facts->has_narrow_norms ? MPL_NORM_RMS : kind;
+}
+
 struct mpl_tensor *mpl_past_positions(struct mpl_tape *tape, const struct mpl_tensor *input_ids)
 {
     struct mpl_shape shape;
