@@ -46,6 +46,10 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     out = mpl_hold(mpl_merge_heads(tape, out));
     mpl_rebind(tape, &out, mpl_linear_call(tape, network, &layer->attn_proj, out));
     mpl_rebind(tape, &out, mpl_op_dropout(tape, out, m->hidden_dropout));
+    if (call.past) { /* nobody asked for them */
+        mpl_drop(tape, *weights_out);
+        *weights_out = NULL;
+    }
     mpl_drop(tape, call.q);
     mpl_drop(tape, call.k);
     mpl_drop(tape, call.v);
@@ -117,7 +121,8 @@ static const struct mpl_lm_family family = {
              .sdpa = 42,
              .logits = MPL_PAST_LOGITS_AS_THEY_ARE,
              .keeps_strides = true,
-             .has_other_eager = true},
+             .eager = MPL_PAST_EAGER_GPT2,
+             .padding_mask_only = 47},
     .base = "transformer",
     .embedding = "wte",
     .layers = "h",

@@ -71,6 +71,7 @@ static struct mpl_tensor *past_attention(struct mpl_tape *tape, const struct lay
     const struct mpl_model *m = &lm->network->plan->model;
     struct mpl_attention_call call = mpl_lm_attention_call(&layer->base);
     struct mpl_tensor **const states[3] = {&call.q, &call.k, &call.v}, *out, *qkv, *wide[2];
+    const bool is_eager = lm->network->plan->training.attention == MPL_ATTENTION_EAGER;
     struct mpl_past_tables own = {.cos = NULL};
 
     qkv = mpl_linear_call(tape, lm->network, &layer->query_key_value, x);
@@ -91,8 +92,10 @@ static struct mpl_tensor *past_attention(struct mpl_tape *tape, const struct lay
     mpl_drop(tape, qkv);
     for (int i = 0; i < 2; i++) {
         wide[i] = *states[i];
-        *states[i] = mpl_hold(mpl_op_to(tape, wide[i], (enum mpl_dtype)call.v->dtype));
-        if (!mpl_past_has(call.past, call.past->facts->attention_function)) { /* bound anew */
+        *states[i] = mpl_hold(
+            mpl_op_to(tape, wide[i], (enum mpl_dtype)(is_eager ? wide[i]->dtype : call.v->dtype)));
+        if (!is_eager &&
+            !mpl_past_has(call.past, call.past->facts->attention_function)) { /* bound anew */
             mpl_drop(tape, wide[i]);
             wide[i] = NULL;
         }
@@ -105,6 +108,8 @@ static struct mpl_tensor *past_attention(struct mpl_tape *tape, const struct lay
         }
     out = mpl_hold(mpl_merge_heads(tape, out));
     mpl_rebind(tape, &out, mpl_linear_call(tape, lm->network, &layer->dense, out));
+    mpl_drop(tape, *weights_out); /* nobody asked for them */
+    *weights_out = NULL;
     for (int i = 0; i < 3; i++)
         mpl_drop(tape, *states[i]);
     return mpl_return(out);
@@ -193,7 +198,8 @@ static const struct mpl_lm_family family = {
              .logits = MPL_PAST_LOGITS_AS_THEY_ARE,
              .has_float_tables = true,
              .keeps_strides = true,
-             .has_other_eager = true},
+             .eager = MPL_PAST_EAGER_NEOX,
+             .padding_mask_only = 41},
     .base = "gpt_neox",
     .embedding = "embed_in",
     .layers = "layers",

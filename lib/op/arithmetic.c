@@ -146,6 +146,27 @@ struct mpl_tensor *mpl_op_masked_fill_in_place(struct mpl_tape *tape, struct mpl
     return mpl_rule_finish(tape, mpl_alias(tape, a), node, a, mask);
 }
 
+/* where(condition, grad, 0) */
+static void where_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                           struct mpl_tensor **in)
+{
+    const struct mpl_shape scalar = {0};
+    struct mpl_tensor *zero =
+        mpl_hold(mpl_empty(tape, "scalar_tensor.default", (enum mpl_dtype)out[0]->dtype, &scalar));
+
+    (void)node;
+    in[0] = mpl_rule_like(tape, "where.self", out[0], NULL);
+    mpl_drop(tape, zero);
+}
+
+struct mpl_tensor *mpl_op_where(struct mpl_tape *tape, struct mpl_tensor *a)
+{
+    struct mpl_node *node = mpl_node_new(tape, "WhereBackward0", where_backward, &a, 1, 1, 0);
+
+    return mpl_rule_finish(
+        tape, mpl_empty_like(tape, "where.self", (enum mpl_dtype)a->dtype, a, NULL), node, a, NULL);
+}
+
 /* where(mask, grad, 0): the mask is self <= max, or self >= min and that. */
 static void clamp_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                            struct mpl_tensor **in)

@@ -48,11 +48,6 @@ static enum memplan_status check_family(const struct mpl_plan *plan, const struc
                         "training.attention: transformers has sdpa for %s from 4.%d on, found %s "
                         "with %s",
                         plan->model.model_type, facts->sdpa, "sdpa", plan->transformers.text);
-    if (plan->training.attention == MPL_ATTENTION_EAGER && facts->has_other_eager)
-        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/attention",
-                        "training.attention: eager attention of %s is modelled with transformers "
-                        "4.53 or newer",
-                        plan->model.model_type);
     return MEMPLAN_OK;
 }
 
@@ -260,6 +255,9 @@ struct mpl_tensor *mpl_past_attention(struct mpl_tape *tape, const struct mpl_pl
 {
     const int64_t groups = groups_of(call);
 
+    if (plan->training.attention == MPL_ATTENTION_EAGER &&
+        call->past->facts->eager != MPL_PAST_EAGER_MASK)
+        return mpl_past_eager_gpt(tape, call, weights_out);
     if (mpl_past_has(call->past, call->past->facts->attention_function))
         return mpl_attention_interface(tape, plan, call, weights_out);
     *weights_out = NULL;

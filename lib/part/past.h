@@ -21,6 +21,13 @@ enum mpl_past_logits {
     MPL_PAST_LOGITS_AS_THEY_ARE,
 };
 
+/** Eager attention. */
+enum mpl_past_eager {
+    MPL_PAST_EAGER_MASK = 0, /* as today, but inside the module: the mask has the triangle */
+    MPL_PAST_EAGER_GPT2,     /* the triangle is a buffer, and the divisor a tensor */
+    MPL_PAST_EAGER_NEOX,     /* baddbmm over all heads; the triangle is a buffer */
+};
+
 /** The releases in which a family changed: n is 4.n; 40: it had always been so, 0: not before 4.48.
  */
 struct mpl_past {
@@ -35,11 +42,13 @@ struct mpl_past {
     uint8_t window_mask;        /* which looks at config.sliding_window */
     uint8_t attention_function; /* attention is a function, as from 4.48 on */
     uint8_t loss_function;      /* ForCausalLMLoss takes logits as they are */
+    enum mpl_past_eager eager;
+    uint8_t
+        padding_mask_only; /* up to this release eager attention is given padding only, if any */
     enum mpl_past_logits logits;
     bool has_narrow_norms; /* RMSNorm multiplies by its weight in the format of its input */
     bool has_float_tables; /* a layer's own tables are float32 */
     bool keeps_strides;    /* sdpa takes queries, keys and values as they lie */
-    bool has_other_eager;  /* eager attention is code of its own, which is not modelled */
     bool has_no_rest;      /* a mask without padding has s columns; else one more */
 };
 
@@ -97,6 +106,10 @@ void mpl_past_tables_applied(struct mpl_tape *tape, const struct mpl_past_run *r
                              struct mpl_past_tables *tables);
 /** Attention has returned. */
 void mpl_past_tables_drop(struct mpl_tape *tape, struct mpl_past_tables *tables);
+
+/** Eager attention of gpt2 and gpt_neox (past_eager.c): contiguous [b, s, heads, d]. */
+struct mpl_tensor *mpl_past_eager_gpt(struct mpl_tape *tape, const struct mpl_attention_call *call,
+                                      struct mpl_tensor **weights_out);
 
 /** Attention in the module itself: as mpl_attention_interface, but keys and values are bound anew
  * (call->k, call->v) when their heads are repeated. */

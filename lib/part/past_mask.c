@@ -206,6 +206,9 @@ static struct mpl_tensor *as_four(struct mpl_tape *tape, const struct form *f,
     return mpl_hold(f->columns.n > f->s.n ? mpl_op_narrow(tape, out, 3, f->s) : out);
 }
 
+static struct mpl_tensor *extended(struct mpl_tape *tape, const struct form *f,
+                                   const struct mpl_tensor *mask, enum mpl_dtype dtype);
+
 struct mpl_mask mpl_past_causal_mask(struct mpl_tape *tape, const struct mpl_plan *plan,
                                      const struct mpl_past_run *run,
                                      const struct mpl_tensor *embeds,
@@ -226,6 +229,10 @@ struct mpl_mask mpl_past_causal_mask(struct mpl_tape *tape, const struct mpl_pla
 
     if (embeds->is_void)
         return (struct mpl_mask){f.is_sdpa ? NULL : mpl_hold(tape->void_tensor), true};
+    if (!f.is_sdpa && run->minor <= run->facts->padding_mask_only)
+        return (struct mpl_mask){
+            padding_mask ? extended(tape, &f, padding_mask, plan->training.parameter_dtype) : NULL,
+            false};
     if (f.is_sdpa && is_inside && !f.is_padded)
         return (struct mpl_mask){NULL, true};
     if (f.is_sdpa && is_inside)
