@@ -72,6 +72,80 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     return mpl_return(out);
 }
 
+/* [b, heads, s, d] as [b * heads, s, d], of the name */
+static void flatten(struct mpl_tape *tape, struct mpl_tensor **x)
+{
+    const struct mpl_shape *s = &(*x)->shape;
+
+    mpl_rebind(tape, x,
+               mpl_op_reshape(tape, *x,
+                              mpl_shape3(mpl_dim_mul(s->dim[0], s->dim[1]), s->dim[2], s->dim[3])));
+}
+
+/* Before 4.48, eager: bmm over all heads; no score is below the lowest number. [b, s, h], held */
+static struct mpl_tensor *past_eager(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                     struct mpl_attention_call *call)
+{
+    const struct mpl_shape heads = call->q->shape, scalar = {0};
+    const struct mpl_shape square =
+        mpl_shape4(heads.dim[0], heads.dim[1], heads.dim[2], heads.dim[2]);
+    struct mpl_tensor *scores, *probs, *lowest, *out;
+
+    flatten(tape, &call->q);
+    flatten(tape, &call->k);
+    flatten(tape, &call->v);
+    scores = mpl_hold(mpl_op_bmm(tape, call->q, mpl_op_transpose(tape, call->k, 1, 2)));
+    mpl_rebind(tape, &scores, mpl_op_add(tape, mpl_op_reshape(tape, scores, square), call->mask));
+    lowest = mpl_empty(tape, "scalar_tensor.default", MPL_FLOAT32, &scalar);
+    mpl_rebind(tape, &scores, mpl_op_maximum(tape, scores, lowest));
+    flatten(tape, &scores);
+    if (scores->dtype == MPL_FLOAT16)
+        mpl_rebind(tape, &scores,
+                   mpl_op_to(tape, mpl_op_softmax(tape, scores, MPL_FLOAT32), MPL_FLOAT16));
+    else
+        mpl_rebind(tape, &scores, mpl_op_softmax(tape, scores, MPL_DTYPE_NONE));
+    probs = mpl_hold(mpl_op_dropout(tape, scores, plan->model.attention_dropout));
+    out = mpl_hold(mpl_op_bmm(tape, probs, call->v));
+    mpl_rebind(tape, &out, mpl_op_transpose(tape, mpl_op_reshape(tape, out, heads), 1, 2));
+    mpl_rebind(tape, &out, mpl_merge_heads(tape, mpl_op_contiguous(tape, out)));
+    mpl_drop(tape, probs);
+    mpl_drop(tape, scores);
+    return out;
+}
+
+/* Before 4.48: _shape makes queries, keys and values contiguous. */
+static struct mpl_tensor *past_attention(struct mpl_tape *tape, const struct layer *layer,
+                                         struct mpl_tensor *x, struct mpl_tensor **weights_out)
+{
+    const struct mpl_network *network = layer->base.lm->network;
+    const struct mpl_model *m = &network->plan->model;
+    const int64_t heads = m->num_attention_heads, d = m->head_dim;
+    struct mpl_attention_call call = mpl_lm_attention_call(&layer->base);
+    struct mpl_tensor *out;
+
+    call.q = mpl_hold(mpl_op_mul_number(tape, mpl_linear_call(tape, network, &layer->q, x)));
+    if (network->plan->training.attention != MPL_ATTENTION_EAGER)
+        mpl_rebind(tape, &call.q, mpl_op_contiguous(tape, mpl_split_heads(tape, call.q, heads, d)));
+    call.k = mpl_split_heads(tape, mpl_linear_call(tape, network, &layer->k, x), heads, d);
+    call.k = mpl_hold(mpl_op_contiguous(tape, call.k));
+    call.v = mpl_split_heads(tape, mpl_linear_call(tape, network, &layer->v, x), heads, d);
+    call.v = mpl_hold(mpl_op_contiguous(tape, call.v));
+    if (network->plan->training.attention == MPL_ATTENTION_EAGER && !call.q->is_void) {
+        mpl_rebind(tape, &call.q, mpl_op_contiguous(tape, mpl_split_heads(tape, call.q, heads, d)));
+        out = past_eager(tape, network->plan, &call);
+    } else {
+        out = mpl_past_attention(tape, network->plan, &call, weights_out);
+        out = mpl_hold(mpl_merge_heads(tape, out));
+        mpl_drop(tape, *weights_out);
+        *weights_out = NULL;
+    }
+    mpl_rebind(tape, &out, mpl_linear_call(tape, network, &layer->out, out));
+    mpl_drop(tape, call.q);
+    mpl_drop(tape, call.k);
+    mpl_drop(tape, call.v);
+    return mpl_return(out);
+}
+
 /* From the norm before fc1, or from fc1, to fc2 with its dropout; *h is renamed at each step. */
 static void feed(struct mpl_tape *tape, const struct layer *layer, struct mpl_tensor **h)
 {
@@ -99,7 +173,8 @@ static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
 
     if (is_first)
         mpl_rebind(tape, &h, mpl_norm_call(tape, network, &layer->attention_norm, h));
-    mpl_rebind(tape, &h, attention(tape, layer, h, &weights));
+    mpl_rebind(tape, &h,
+               (layer->base.lm->past.facts ? past_attention : attention)(tape, layer, h, &weights));
     mpl_rebind(tape, &h, mpl_op_dropout(tape, h, m->hidden_dropout));
     mpl_rebind(tape, &h, mpl_op_add(tape, residual, h));
     if (!is_first)
@@ -148,6 +223,8 @@ static void make_positions(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_
     if (!mask)
         ones = mpl_empty(tape, "ones.default", MPL_FLOAT32, &shape);
     lm->locals[0] = ones = mpl_hold(mask ? mpl_return(mpl_hold(mask)) : ones);
+    if (lm->past.facts) /* they follow the mask */
+        return;
     lm->positions =
         mpl_hold(mpl_op_map(tape, "cumsum.default", (enum mpl_dtype)ones->dtype, ones, NULL));
     ids = mpl_op_map(tape, "mul.Tensor", (enum mpl_dtype)ones->dtype, lm->positions, ones);
@@ -155,13 +232,46 @@ static void make_positions(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_
     mpl_rebind(tape, &lm->positions, mpl_op_to(tape, ids, MPL_INT64));
 }
 
+/* With transformers before 4.48; the embedding's own until 4.46, then a name of the forward. */
+static void past_positions(struct mpl_tape *tape, struct mpl_lm *lm)
+{
+    const enum mpl_dtype given = (enum mpl_dtype)lm->locals[0]->dtype;
+    const bool is_own = lm->past.minor < 46;
+    struct mpl_tensor *mask = mpl_hold(mpl_op_to(tape, lm->locals[0], is_own ? MPL_INT64 : given));
+    const enum mpl_dtype dtype = (enum mpl_dtype)mask->dtype;
+    struct mpl_tensor *ids;
+
+    lm->positions = mpl_hold(mpl_op_map(tape, "cumsum.default", dtype, mask, NULL));
+    ids = mpl_op_map(tape, "mul.Tensor", dtype, lm->positions, mask);
+    ids = mpl_op_map(tape, "sub.Tensor", dtype, ids, NULL);
+    mpl_rebind(tape, &lm->positions, mpl_op_to(tape, ids, MPL_INT64));
+    mpl_drop(tape, mask);
+}
+
+static void make_masks(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *embeds,
+                       struct mpl_tensor *attention_mask)
+{
+    const bool is_eager = lm->network->plan->training.attention == MPL_ATTENTION_EAGER;
+
+    if (lm->past.facts)
+        lm->full = mpl_past_model_mask(tape, lm, embeds, is_eager ? lm->locals[0] : attention_mask);
+    else
+        lm->full = mpl_causal_mask_plain(tape, lm->network->plan, embeds, attention_mask, 0);
+}
+
 static struct mpl_tensor *enter(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h)
 {
     const struct ends *ends = lm->extra;
     struct mpl_tensor *table = mpl_network_weight(lm->network, lm->position_table);
 
+    if (lm->past.facts)
+        past_positions(tape, lm);
     lm->locals[1] = mpl_hold(mpl_op_embedding(
         tape, table, mpl_op_map(tape, "add.Tensor", MPL_INT64, lm->positions, NULL)));
+    if (lm->past.facts && lm->past.minor < 46) {
+        mpl_drop(tape, lm->positions);
+        lm->positions = NULL;
+    }
     if (ends->project_in.weight != MPL_NO_PARAMETER)
         mpl_rebind(tape, &lm->embeds, mpl_linear_call(tape, lm->network, &ends->project_in, h));
     else
@@ -186,7 +296,8 @@ static const struct mpl_lm_family family = {
     .layers = "layers",
     .head = "lm_head",
     .has_no_rotary = true,
-    .has_plain_mask = true,
+    .past = {.first = 40, .sdpa = 46, .logits = MPL_PAST_LOGITS_AS_THEY_ARE, .keeps_strides = true},
+    .make_masks = make_masks,
     .has_no_score = true,
     .layer_size = sizeof(struct layer),
     .layer_room = 16,

@@ -167,6 +167,34 @@ struct mpl_tensor *mpl_op_where(struct mpl_tape *tape, struct mpl_tensor *a)
         tape, mpl_empty_like(tape, "where.self", (enum mpl_dtype)a->dtype, a, NULL), node, a, NULL);
 }
 
+/* where(self == other, grad / 2, grad).masked_fill_(self < other, 0), one expression */
+static void maximum_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                             struct mpl_tensor **in)
+{
+    struct mpl_tensor *self = mpl_saved(tape, node, 0);
+    struct mpl_tensor *half = mpl_rule_like(tape, "div.Tensor", out[0], NULL);
+    struct mpl_tensor *same = mpl_hold(mpl_empty_like(tape, "eq.Tensor", MPL_BOOL, self, NULL));
+    struct mpl_tensor *less;
+
+    (void)mpl_saved(tape, node, 1);
+    in[0] = mpl_rule_like(tape, "where.self", out[0], NULL);
+    less = mpl_hold(mpl_empty_like(tape, "lt.Tensor", MPL_BOOL, self, NULL));
+    mpl_drop(tape, less);
+    mpl_drop(tape, same);
+    mpl_drop(tape, half);
+}
+
+struct mpl_tensor *mpl_op_maximum(struct mpl_tape *tape, struct mpl_tensor *a, struct mpl_tensor *b)
+{
+    struct mpl_node *node = mpl_node_new(tape, "MaximumBackward0", maximum_backward, &a, 1, 1, 2);
+
+    mpl_save(tape, node, a);
+    mpl_save(tape, node, b);
+    return mpl_rule_finish(
+        tape, mpl_empty_like(tape, "maximum.default", (enum mpl_dtype)a->dtype, a, NULL), node, a,
+        b);
+}
+
 /* where(mask, grad, 0): the mask is self <= max, or self >= min and that. */
 static void clamp_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                            struct mpl_tensor **in)

@@ -55,6 +55,9 @@ struct mpl_tensor *mpl_op_complex_mul(struct mpl_tape *tape, struct mpl_tensor *
                                       struct mpl_tensor *b);
 /** where(condition, a, number), the condition a buffer and the number a tensor of the format of a. */
 struct mpl_tensor *mpl_op_where(struct mpl_tape *tape, struct mpl_tensor *a);
+/** maximum(a, b), b a scalar without gradient. */
+struct mpl_tensor *mpl_op_maximum(struct mpl_tape *tape, struct mpl_tensor *a,
+                                  struct mpl_tensor *b);
 /** a.masked_fill(mask, number) */
 struct mpl_tensor *mpl_op_masked_fill(struct mpl_tape *tape, struct mpl_tensor *a,
                                       struct mpl_tensor *mask);
