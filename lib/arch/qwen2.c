@@ -2,6 +2,7 @@
 /* source: transformers/models/qwen2/modeling_qwen2.py, configuration_qwen2.py; release 5.24.0 */
 #include "arch/arch.h"
 #include "part/causal_lm.h"
+#include "spec/text.h"
 
 /* Bias in q, k and v, none in o. */
 static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *layer)
@@ -30,8 +31,19 @@ static const struct mpl_lm_family family = {
     .layer_forward = mpl_prenorm_layer_forward,
 };
 
+/* Before 4.42 the window holds whatever use_sliding_window says. */
+static void derive(struct mpl_plan *plan)
+{
+    const int64_t window = plan->model.sliding_window;
+
+    mpl_lm_derive_qwen_layer_types(plan);
+    if (!mpl_version_at_least(&plan->transformers, 4, 42, 0))
+        plan->model.sliding_window = window;
+}
+
 static const struct mpl_config_key keys[] = {
     {"max_position_embeddings", NULL, "32768"},
+    {"sliding_window", NULL, "4096"},
     {NULL, NULL, NULL},
 };
 
@@ -39,6 +51,6 @@ const struct mpl_arch mpl_arch_qwen2 = {
     .config = {.model_type = "qwen2",
                .keys = keys,
                .help = "Qwen1.5, Qwen2 and Qwen2.5",
-               .derive = mpl_lm_derive_qwen_layer_types},
+               .derive = derive},
     .family = &family,
 };

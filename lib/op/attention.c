@@ -398,6 +398,15 @@ static struct mpl_tensor *mask_as_numbers(struct mpl_tape *tape, struct mpl_tens
     return bias;
 }
 
+/* Do all rows of a mask begin at a multiple of 8 elements? */
+static bool is_aligned(const struct mpl_tensor *bias)
+{
+    for (int i = 0; i < 3; i++)
+        if (bias->stride[i] % 8)
+            return false;
+    return true;
+}
+
 /* Efficient attention reads a mask whose rows are padded to a multiple of 8: a copy, in whose place
  * the unpadded numbers of a bool mask go. */
 static struct mpl_tensor *pad_mask(struct mpl_tape *tape, struct mpl_tensor *bias)
@@ -405,9 +414,9 @@ static struct mpl_tensor *pad_mask(struct mpl_tape *tape, struct mpl_tensor *bia
     struct mpl_shape shape = bias->shape;
     struct mpl_tensor *padded;
 
-    if (bias->is_void || shape.dim[3].n % 8 == 0)
+    if (bias->is_void || (shape.dim[3].n % 8 == 0 && is_aligned(bias)))
         return bias;
-    shape.dim[3].n = (int64_t)mpl_round_up((uint64_t)shape.dim[3].n, 8);
+    shape.dim[3].n += 8 - shape.dim[3].n % 8;
     padded =
         mpl_hold(mpl_empty(tape, "constant_pad_nd.default", (enum mpl_dtype)bias->dtype, &shape));
     mpl_drop(tape, bias);

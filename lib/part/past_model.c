@@ -61,19 +61,12 @@ struct mpl_tensor *mpl_past_positions(struct mpl_tape *tape, const struct mpl_te
     return mpl_empty(tape, "arange.default", MPL_INT64, &shape);
 }
 
-/* config.sliding_window, which held for all layers before 4.48 */
-static int64_t window_of(const struct mpl_lm *lm)
-{
-    const struct mpl_model *m = &lm->network->plan->model;
-
-    return m->layer_types.count && m->layer_types.of[0] == MPL_LAYER_SLIDING ? m->sliding_window
-                                                                             : 0;
-}
-
 struct mpl_mask mpl_past_model_mask(struct mpl_tape *tape, const struct mpl_lm *lm,
                                     const struct mpl_tensor *embeds,
                                     struct mpl_tensor *padding_mask)
 {
-    return mpl_past_causal_mask(tape, lm->network->plan, &lm->past, embeds, padding_mask,
-                                window_of(lm));
+    const struct mpl_plan *plan = lm->network->plan; /* its window held for all layers */
+
+    return mpl_past_causal_mask(tape, plan, &lm->past, embeds, padding_mask,
+                                plan->model.sliding_window);
 }

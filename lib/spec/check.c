@@ -179,9 +179,11 @@ void mpl_plan_note_versions(const struct mpl_plan *plan, struct mpl_notes *notes
         mpl_note_add(notes, MPL_NOTE_UNTESTED, "software.pytorch",
                      "predictions were compared with PyTorch 2.9 to 2.14, not with %s",
                      torch->text);
-    if (!mpl_version_at_least(transformers, 4, 57, 0) ||
+    if ((mpl_version_at_least(transformers, 4, 48, 0) &&
+         !mpl_version_at_least(transformers, 4, 57, 0)) ||
         mpl_version_at_least(transformers, 5, 25, 0))
         mpl_note_add(notes, MPL_NOTE_UNTESTED, "software.transformers",
-                     "predictions were compared with transformers 4.57 to 5.24, not with %s",
+                     "predictions were compared with transformers 4.40 to 4.47 and 4.57 to 5.24, "
+                     "not with %s",
                      transformers->text);
 }

@@ -306,7 +306,7 @@ static const struct mpl_field field_table[] = {
      .fallback = "\"5.24.0\"",
      .fallback_eagle3 = "\"4.57.6\"",
      .flags = MPL_FIELD_TOLD,
-     .help = "Version of transformers."},
+     .help = "Version of transformers, 4.40 or newer."},
     {.path = "software.accelerate",
      .type = MPL_FIELD_ANY,
      NOWHERE,
