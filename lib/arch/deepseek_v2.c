@@ -97,6 +97,7 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *lay
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 54},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",

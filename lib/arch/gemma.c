@@ -55,6 +55,7 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 
 static const struct mpl_lm_family family = {
     .past = {.first = 40,
+             .free_head_dim = 40,
              .position_rotary = 40,
              .lean_rotary = 40,
              .update_mask = 40,

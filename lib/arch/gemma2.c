@@ -52,6 +52,7 @@ static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
 
 static const struct mpl_lm_family family = {
     .past = {.first = 42,
+             .free_head_dim = 42,
              .position_rotary = 42,
              .lean_rotary = 42,
              .update_mask = 42,

@@ -24,6 +24,7 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 }
 
 const struct mpl_lm_family mpl_gemma3_family = {
+    .past = {.first = 50},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",

@@ -18,6 +18,7 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 51},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",

@@ -167,6 +167,7 @@ static void make_masks(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tens
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 55},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",

@@ -12,6 +12,7 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *lay
 
 static const struct mpl_lm_family family = {
     .past = {.first = 40,
+             .free_head_dim = 45,
              .position_rotary = 40,
              .lean_rotary = 41,
              .shared_rotary = 43,

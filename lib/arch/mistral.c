@@ -11,6 +11,7 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *lay
 
 static const struct mpl_lm_family family = {
     .past = {.first = 40,
+             .free_head_dim = 43,
              .position_rotary = 42,
              .lean_rotary = 42,
              .update_mask = 42,

@@ -18,6 +18,7 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 
 static const struct mpl_lm_family family = {
     .past = {.first = 44,
+             .free_head_dim = 44,
              .position_rotary = 44,
              .lean_rotary = 44,
              .shared_rotary = 44,

@@ -28,7 +28,8 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 }
 
 static const struct mpl_lm_family family = {
-    .past = {.sdpa = 45,
+    .past = {.turns_whole_heads = true,
+             .sdpa = 45,
              .first = 41,
              .position_rotary = 41,
              .lean_rotary = 41,

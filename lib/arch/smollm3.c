@@ -17,6 +17,7 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
 }
 
 static const struct mpl_lm_family family = {
+    .past = {.first = 53},
     .base = "model",
     .embedding = "embed_tokens",
     .layers = "layers",

@@ -242,7 +242,7 @@ enum memplan_status mpl_lm_build_with(struct mpl_network *network,
     const bool is_past = mpl_past_is(&network->plan->transformers);
     enum memplan_status status = check_loss(network->plan, family, err);
 
-    if (!status && is_past)
+    if (!status)
         status = mpl_past_check(network->plan, &family->past, err);
     if (status)
         return status;

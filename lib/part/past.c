@@ -35,7 +35,7 @@ bool mpl_past_has(const struct mpl_past_run *run, uint8_t since)
 static enum memplan_status check_family(const struct mpl_plan *plan, const struct mpl_past *facts,
                                         struct memplan_error *err)
 {
-    if (!facts->first)
+    if (!facts->first && mpl_past_is(&plan->transformers))
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/software/transformers",
                         "software.transformers: %s is modelled from 4.48 on, found %s",
                         plan->model.model_type, plan->transformers.text);
@@ -57,7 +57,9 @@ enum memplan_status mpl_past_check(const struct mpl_plan *plan, const struct mpl
     const struct mpl_training *t = &plan->training;
     const struct mpl_past_run run = {.facts = facts, .minor = plan->transformers.minor};
     const bool has_function = mpl_past_has(&run, facts->loss_function);
-    const bool has_tables = !mpl_past_has(&run, facts->lean_rotary);
+    const bool has_tables = !mpl_past_has(&run, facts->position_rotary);
+    const struct mpl_model *m = &plan->model;
+    const bool is_static = m->rope_type == MPL_ROPE_STATIC;
     const struct mpl_gap gaps[] = {
         {t->attention == MPL_ATTENTION_FLASH_2, "/training/attention",
          "training.attention: flash_attention_2 is modelled with transformers 4.48 or newer"},
@@ -70,20 +72,34 @@ enum memplan_status mpl_past_check(const struct mpl_plan *plan, const struct mpl
         {t->loss.num_items_in_batch && !has_function, "/training/loss/num_items_in_batch",
          "training.loss.num_items_in_batch: this family takes it in a newer release of "
          "transformers"},
-        {plan->model.alibi, "/model/alibi",
+        {m->alibi, "/model/alibi",
          "model.alibi: falcon with alibi is modelled with transformers 4.48 or newer"},
-        {plan->model.rope_type != MPL_ROPE_DEFAULT && plan->model.rope_type != MPL_ROPE_STATIC,
+        {m->rope_type != MPL_ROPE_DEFAULT &&
+             !(is_static && mpl_past_has(&run, facts->shared_rotary)),
          "/model/rope_parameters",
-         "model.rope_parameters: rotary tables that are not default ones are modelled with "
-         "transformers 4.48 or newer"},
-        {has_tables && t->sequence_length > plan->model.max_position_embeddings,
-         "/training/sequence_length",
+         "model.rope_parameters: this type is modelled with newer releases of transformers, whose "
+         "models make cos and sin once"},
+        {facts->turns_whole_heads && m->partial_rotary_factor > 0 && m->partial_rotary_factor < 1,
+         "/model/partial_rotary_factor",
+         "model.partial_rotary_factor: this family turns whole heads before transformers 4.48"},
+        {m->head_dim * m->num_attention_heads != m->hidden_size &&
+             !mpl_past_has(&run, facts->free_head_dim),
+         "/model/head_dim",
+         "model.head_dim: this release of transformers does not read it for this family, expected "
+         "hidden_size / num_attention_heads"},
+        {m->mlp_bias && run.minor < 41, "/model/mlp_bias",
+         "model.mlp_bias: transformers has it from 4.41 on"},
+        {has_tables && t->sequence_length > m->max_position_embeddings, "/training/sequence_length",
          "training.sequence_length: longer than max_position_embeddings is modelled with newer "
          "releases of transformers, which do not keep tables of positions"},
     };
-    enum memplan_status status = check_family(plan, facts, err);
+    enum memplan_status status = MEMPLAN_OK;
 
-    return status ? status : mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+    if (plan->transformers.major == 4)
+        status = check_family(plan, facts, err);
+    if (status || !mpl_past_is(&plan->transformers))
+        return status;
+    return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 }
 
 void mpl_past_add_bias(struct mpl_network *network)

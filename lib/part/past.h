@@ -31,12 +31,13 @@ enum mpl_past_eager {
 /** The releases in which a family changed: n is 4.n; 40: it had always been so, 0: not before 4.48.
  */
 struct mpl_past {
-    uint8_t first;              /* that has the family; 0: its older releases are not modelled */
+    uint8_t first;              /* that has the family; 0: not modelled before 4.48 */
     uint8_t sdpa;               /* the family can have sdpa; 0: since first */
     uint8_t position_rotary;    /* a layer makes cos and sin of positions; before: rows of tables */
     uint8_t lean_rotary;        /* tables are no buffers of each layer any more */
     uint8_t shared_rotary;      /* the model makes cos and sin once for all layers */
     uint8_t lone_rotary;        /* layers have no rotary module any more */
+    uint8_t free_head_dim;      /* heads may be of another width than hidden_size / heads */
     uint8_t update_mask;        /* _update_causal_mask; before: AttentionMaskConverter */
     uint8_t split_mask;         /* which has the mask made by a function of its own */
     uint8_t window_mask;        /* which looks at config.sliding_window */
@@ -46,10 +47,11 @@ struct mpl_past {
     uint8_t
         padding_mask_only; /* up to this release eager attention is given padding only, if any */
     enum mpl_past_logits logits;
-    bool has_narrow_norms; /* RMSNorm multiplies by its weight in the format of its input */
-    bool has_float_tables; /* a layer's own tables are float32 */
-    bool keeps_strides;    /* sdpa takes queries, keys and values as they lie */
-    bool has_no_rest;      /* a mask without padding has s columns; else one more */
+    bool has_narrow_norms;  /* RMSNorm multiplies by its weight in the format of its input */
+    bool has_float_tables;  /* a layer's own tables are float32 */
+    bool turns_whole_heads; /* rotary positions, although today a part may turn */
+    bool keeps_strides;     /* sdpa takes queries, keys and values as they lie */
+    bool has_no_rest;       /* a mask without padding has s columns; else one more */
 };
 
 /** A model of such a release under way. NULL in its place: a newer release. */
@@ -66,7 +68,7 @@ bool mpl_past_is(const struct mpl_version *transformers);
 /** True when the release has what came with 4.since. */
 bool mpl_past_has(const struct mpl_past_run *run, uint8_t since);
 
-/** Refuses what such a release does not have, or what is not modelled of it. */
+/** Refuses what a release of 4.x does not have, and what is not modelled of those before 4.48. */
 enum memplan_status mpl_past_check(const struct mpl_plan *plan, const struct mpl_past *facts,
                                    struct memplan_error *err);
 

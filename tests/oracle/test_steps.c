@@ -46,6 +46,8 @@ static struct {
     {.name = "llama-trace.jsonl", .has_copies = true},
     {.name = "family-trace.jsonl", .has_copies = true},
     {.name = "decoders-trace.jsonl", .has_copies = true},
+    {.name = "past-early-trace.jsonl", .has_copies = true},
+    {.name = "past-late-trace.jsonl", .has_copies = true},
     {.name = "gpt-trace.jsonl", .has_copies = true},
     {.name = "moe-trace.jsonl", .has_copies = true},
     {.name = "lora-trace.jsonl", .has_copies = true},

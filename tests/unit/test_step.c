@@ -3,6 +3,7 @@
  * Llama family's parameters, masks and tables. */
 #include "arch/arch.h"
 #include "part/masking.h"
+#include "spec/text.h"
 #include "step/frozen.h"
 #include "step/train.h"
 #include "tape_fixture.h"
@@ -366,6 +367,41 @@ START_TEST(failures_are_reported_and_leave_nothing)
 }
 END_TEST
 
+/* TABLE: what a release of transformers before 4.48 has, and what is refused of it. */
+static const struct {
+    const char *model_type, *transformers;
+    enum mpl_attention attention;
+    enum memplan_status status;
+    const char *text; /* part of the message */
+} release_table[] = {
+    {"llama", "4.40.2", MPL_ATTENTION_SDPA, MEMPLAN_OK, ""},
+    {"llama", "4.44.2", MPL_ATTENTION_FLASH_2, MEMPLAN_ERR_UNSUPPORTED, "4.48 or newer"},
+    {"gpt2", "4.41.2", MPL_ATTENTION_SDPA, MEMPLAN_ERR_VALUE, "sdpa for gpt2 from 4.42 on"},
+    {"phi3", "4.40.2", MPL_ATTENTION_EAGER, MEMPLAN_ERR_VALUE, "phi3 came with 4.41"},
+    {"phi3", "4.41.2", MPL_ATTENTION_EAGER, MEMPLAN_OK, ""},
+    {"olmo2", "4.46.3", MPL_ATTENTION_SDPA, MEMPLAN_ERR_VALUE, "olmo2 came with 4.47"},
+    {"qwen3", "4.47.1", MPL_ATTENTION_SDPA, MEMPLAN_ERR_VALUE, "qwen3 came with 4.51"},
+    {"qwen3", "4.50.3", MPL_ATTENTION_SDPA, MEMPLAN_ERR_VALUE, "qwen3 came with 4.51"},
+    {"qwen3", "4.57.6", MPL_ATTENTION_SDPA, MEMPLAN_OK, ""},
+    {"gptj", "4.47.1", MPL_ATTENTION_EAGER, MEMPLAN_ERR_UNSUPPORTED, "from 4.48 on"},
+};
+
+START_TEST(families_come_with_a_release)
+{
+    const struct mpl_trace_options options = {.has_kernels = true};
+    struct mpl_plan plan = small_plan();
+    struct mpl_trace trace = {0};
+    struct memplan_error err = {0};
+
+    strcpy(plan.model.model_type, release_table[_i].model_type);
+    ck_assert(mpl_version_parse(release_table[_i].transformers, &plan.transformers));
+    plan.training.attention = release_table[_i].attention;
+    ck_assert_int_eq(mpl_trace_run(&plan, &options, &trace, &err), release_table[_i].status);
+    ck_assert_ptr_nonnull(strstr(err.text, release_table[_i].text));
+    mpl_trace_free(&trace);
+}
+END_TEST
+
 /* Autocast's copies of weights go when forward is over; the loop then runs without it. */
 START_TEST(autocast_copies_end_with_forward)
 {
@@ -471,6 +507,7 @@ int main(void)
     tcase_add_test(tcase, sums_of_a_run);
     tcase_add_test(tcase, models_made_in_place_tie_late);
     tcase_add_test(tcase, failures_are_reported_and_leave_nothing);
+    tcase_add_loop_test(tcase, families_come_with_a_release, 0, ROWS(release_table));
     tcase_add_test(tcase, autocast_copies_end_with_forward);
     tcase_add_loop_test(tcase, causal_masks, 0, ROWS(mask_table));
     tcase_add_test(tcase, rotary_tables_in_the_format_asked_for);
