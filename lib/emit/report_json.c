@@ -207,6 +207,29 @@ static json_t *ranks(struct out *out, const struct memplan_report *report)
     return json_pack("[o]", object);
 }
 
+/* One object for each kind of communicator. */
+static json_t *communicators(struct out *out, const struct mpl_communicators *list)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct mpl_communicator *c = &list->of[i];
+        json_t *object = json_object();
+
+        put(out, object, "group", text(c->group.name));
+        put(out, object, "why", text(c->group.why));
+        put(out, object, "count", json_integer(c->count));
+        put(out, object, "ranks", json_integer(c->group.ranks));
+        put(out, object, "nodes", json_integer(c->group.nodes));
+        put(out, object, "low_bytes", bytes(c->each.low_bytes));
+        put(out, object, "expected_bytes", bytes(c->each.expected_bytes));
+        put(out, object, "high_bytes", bytes(c->each.high_bytes));
+        put(out, object, "source", text(c->each.source));
+        push(out, array, object);
+    }
+    return array;
+}
+
 static json_t *capacity(struct out *out, const struct mpl_capacity *c)
 {
     json_t *object = json_object();
@@ -226,6 +249,8 @@ static json_t *capacity(struct out *out, const struct mpl_capacity *c)
         put(out, object, "context_source", text(c->context.source));
     if (c->nccl.source)
         put(out, object, "nccl_source", text(c->nccl.source));
+    if (c->communicators.count && !c->nccl_is_given)
+        put(out, object, "communicators", communicators(out, &c->communicators));
     if (c->remark[0])
         put(out, object, "remark", text(c->remark));
     return object;

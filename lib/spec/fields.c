@@ -402,6 +402,7 @@ static const struct mpl_field field_table[] = {
      .range = "false, true",
      .fallback = "null",
      .help = "false: PyTorch's cuDNN attention is put last; null: PyTorch's choice."},
+#include "spec/fields_around.inc"
     {.path = "card.total_mib",
      .type = MPL_FIELD_INTEGER,
      NOWHERE,

@@ -75,7 +75,7 @@ struct mpl_field {
 };
 
 #define MPL_FIELD_NOWHERE SIZE_MAX
-#define MPL_FIELD_LIMIT   288 /* most rows that the table may have */
+#define MPL_FIELD_LIMIT   384 /* most rows that the table may have */
 
 /** Number of rows. */
 size_t mpl_field_count(void);

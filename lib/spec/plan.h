@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "table/device.h"
 #include "table/dtype.h"
 
 enum mpl_attention {
@@ -310,6 +311,7 @@ struct mpl_training {
 struct mpl_parallelism {
     enum mpl_strategy strategy;
     int64_t world_size, replicate;
+    int64_t gpus_per_node, extra_process_groups;
     int64_t rank;                             /* -1: the one that holds most */
     enum mpl_dtype param_dtype, reduce_dtype; /* MPL_DTYPE_NONE: no policy for that part */
     enum mpl_dtype root_dtype;                /* eagle3 */
@@ -336,6 +338,7 @@ struct mpl_device {
     char gpu[96];              /* name in the card table; empty: none */
     double compute_capability; /* 0: from the table, else 8.0 */
     int64_t multiprocessors;   /* 0: from the table */
+    enum mpl_link link;        /* MPL_LINK_UNKNOWN: from the table */
     int64_t total_bytes;       /* 0: from the table */
     int64_t context_bytes;     /* -1: from the table */
     int64_t nccl_bytes;        /* -1: from the table */
@@ -383,7 +386,7 @@ struct mpl_plan {
     struct mpl_training training;
     struct mpl_parallelism parallelism;
     struct mpl_device device;
-    struct mpl_version pytorch, transformers;
+    struct mpl_version pytorch, transformers, nccl;
     char framework_name[48];
     char framework_version[48];
     struct mpl_observation observations[MPL_MAX_OBSERVATIONS];

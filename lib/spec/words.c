@@ -328,3 +328,6 @@ enum mpl_family mpl_family_of(const char *model_type)
 {
     return strcmp(model_type, "eagle3") == 0 ? MPL_FAMILY_EAGLE3 : MPL_FAMILY_CAUSAL;
 }
+
+const struct mpl_word mpl_link_words[] = {YES("pcie", MPL_LINK_PCIE),
+                                          YES("nvlink", MPL_LINK_NVLINK), END};

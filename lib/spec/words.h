@@ -36,6 +36,7 @@ extern const struct mpl_word mpl_sharding_words[];
 extern const struct mpl_word mpl_prefetch_words[];
 extern const struct mpl_word mpl_offload_words[];
 extern const struct mpl_word mpl_framework_words[];
+extern const struct mpl_word mpl_link_words[];
 
 /* Of observations. */
 extern const struct mpl_word mpl_metric_words[];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* TABLE: GPUs, CUDA contexts, NCCL buffers, cuBLAS workspaces; all with their sources. */
+/* TABLE: GPUs and CUDA contexts, all with their sources. */
 #include "table/device.h"
 
 /*
@@ -69,32 +69,4 @@ static const struct mpl_device_row device_table[] = {
 const struct mpl_device_row *mpl_device_at(size_t i)
 {
     return i < sizeof(device_table) / sizeof(device_table[0]) ? &device_table[i] : NULL;
-}
-
-static const struct mpl_range nccl_none = {0, 0, 0, "no communication between ranks"};
-static const struct mpl_range nccl_pcie = {
-    MIB(50, 100, 150),
-    "NCCL over PCIe, per communicator: a ring takes 12 MiB and a tree up to 24 MiB for each of 2 "
-    "to 4 channels (NCCL 2.30 source)"};
-static const struct mpl_range nccl_nvlink = {
-    MIB(300, 500, 700),
-    "NCCL over NVLink, per communicator in one node: ring, tree and NVLS buffers of 16 to 24 "
-    "channels (NCCL 2.30 source); seen 544 and 688 MB on 4 A100 (NVIDIA/nccl issue 964)"};
-static const struct mpl_range nccl_unknown = {
-    MIB(50, 300, 700), "NCCL over an unknown link, per communicator: PCIe to NVLink"};
-
-struct mpl_range mpl_nccl_bytes(uint32_t world_size, enum mpl_link link, uint32_t communicators)
-{
-    struct mpl_range range = nccl_unknown;
-
-    if (world_size <= 1 || communicators == 0)
-        return nccl_none;
-    if (link == MPL_LINK_PCIE)
-        range = nccl_pcie;
-    if (link == MPL_LINK_NVLINK)
-        range = nccl_nvlink;
-    range.low_bytes = mpl_mul(range.low_bytes, communicators);
-    range.expected_bytes = mpl_mul(range.expected_bytes, communicators);
-    range.high_bytes = mpl_mul(range.high_bytes, communicators);
-    return range;
 }

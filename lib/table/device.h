@@ -77,13 +77,4 @@ enum mpl_device_match {
 const struct mpl_device_row *mpl_device_find(const char *name, enum mpl_device_match *match_out,
                                              char *remark, size_t remark_size);
 
-/**
- * Device memory that NCCL takes on one rank, outside PyTorch's allocator.
- *
- * shape   communicators x buffers of one communicator; nothing for one rank or none
- * unit    bytes on one rank
- * source  in the result; a figure for slices and unknown links spans both kinds of link
- */
-struct mpl_range mpl_nccl_bytes(uint32_t world_size, enum mpl_link link, uint32_t communicators);
-
 #endif

@@ -44,9 +44,9 @@ static const struct mpl_note_row note_table[MPL_NOTE_COUNT] = {
          "device.context_bytes."},
     [MPL_NOTE_NCCL_FROM_TABLE] =
         {"N009", "NCCL buffers from the table",
-         "NCCL's buffers lie outside PyTorch's allocator. The range is per communicator and by "
-         "kind "
-         "of link (PCIe or NVLink). Give device.nccl_bytes when it was measured."},
+         "NCCL's buffers lie outside PyTorch's allocator. The range is per communicator: by "
+         "the link (PCIe, NVLink, network), its channels and NCCL's release; each process group "
+         "that is talked over has one. Give device.nccl_bytes when it was measured."},
     [MPL_NOTE_READING_UNIT_OPEN] =
         {"N010", "unit of a reading open",
          "A reading is written in GB, which people use for 1e9 bytes and for 2^30. Both were tried "

@@ -52,19 +52,6 @@ static void subtract(struct mpl_capacity *c)
     c->spread_bytes = sqrt(a * a + b * b);
 }
 
-static uint32_t ranks_of(const struct mpl_plan *plan)
-{
-    return plan->parallelism.strategy == MPL_STRATEGY_NONE ? 1
-                                                           : (uint32_t)plan->parallelism.world_size;
-}
-
-/* Process groups with a communicator of their own: one for the mesh, one more for the replicating
- * dimension of HSDP. */
-static uint32_t communicators_of(const struct mpl_plan *plan)
-{
-    return plan->parallelism.replicate > 1 ? 2 : 1;
-}
-
 enum memplan_status mpl_capacity_find(const struct mpl_plan *plan, struct mpl_capacity *capacity,
                                       struct memplan_error *err)
 {
@@ -91,10 +78,8 @@ enum memplan_status mpl_capacity_find(const struct mpl_plan *plan, struct mpl_ca
         c->context = *c->row->context;
     else
         c->state = MPL_CAPACITY_NOT_KNOWN;
-    c->nccl = c->nccl_is_given
-                  ? given(d->nccl_bytes)
-                  : mpl_nccl_bytes(ranks_of(plan), c->row ? c->row->link : MPL_LINK_UNKNOWN,
-                                   communicators_of(plan));
+    mpl_communicators_list(plan, c->row, &c->communicators);
+    c->nccl = c->nccl_is_given ? given(d->nccl_bytes) : c->communicators.sum;
     if (c->state == MPL_CAPACITY_KNOWN)
         subtract(c);
     return MEMPLAN_OK;

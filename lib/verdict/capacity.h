@@ -7,6 +7,7 @@
 
 #include "spec/plan.h"
 #include "table/device.h"
+#include "verdict/communicators.h"
 
 enum mpl_capacity_state {
     MPL_CAPACITY_NO_DEVICE = 0, /* the plan names no card and gives no total */
@@ -20,6 +21,7 @@ struct mpl_capacity {
     char remark[256];                 /* how the name was understood; may be empty */
     uint64_t total_bytes, other_bytes;
     struct mpl_range context, nccl; /* low, expected, high; equal when the plan gives them */
+    struct mpl_communicators communicators;
     bool total_is_given, context_is_given, nccl_is_given;
     uint64_t usable_low_bytes, usable_bytes, usable_high_bytes;
     double spread_bytes; /* standard deviation of usable_bytes */

@@ -36,6 +36,19 @@ static void add_range(struct memplan_report *report, enum mpl_note_code code, co
         (unsigned long long)(range->high_bytes / MPL_MIB), range->source);
 }
 
+static void add_communicators(struct memplan_report *report, const struct mpl_communicators *list)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct mpl_communicator *c = &list->of[i];
+
+        add(report, MPL_NOTE_NCCL_FROM_TABLE, "device.nccl_bytes",
+            "%u x %s (%s), %u ranks on %u node%s, each %llu to %llu MiB: %s", c->count,
+            c->group.name, c->group.why, c->group.ranks, c->group.nodes,
+            c->group.nodes == 1 ? "" : "s", (unsigned long long)(c->each.low_bytes / MPL_MIB),
+            (unsigned long long)(c->each.high_bytes / MPL_MIB), c->each.source);
+    }
+}
+
 static void add_capacity(struct memplan_report *report)
 {
     const struct mpl_capacity *c = &report->alternatives[report->best].capacity;
@@ -58,8 +71,8 @@ static void add_capacity(struct memplan_report *report)
             "the table has no figure for this card");
     else if (!c->context_is_given)
         add_range(report, MPL_NOTE_CONTEXT_FROM_TABLE, "device.context_bytes", &c->context);
-    if (!c->nccl_is_given && c->nccl.high_bytes > 0)
-        add_range(report, MPL_NOTE_NCCL_FROM_TABLE, "device.nccl_bytes", &c->nccl);
+    if (!c->nccl_is_given)
+        add_communicators(report, &c->communicators);
 }
 
 static void add_readings(struct memplan_report *report)

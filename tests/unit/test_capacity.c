@@ -32,7 +32,8 @@ static struct mpl_capacity find(const struct mpl_plan *plan)
 
 #define MIB(n) ((n)*MPL_MIB)
 
-/* H100 80GB: total 81082 MiB, context 616, 700, 832 MiB, NCCL over NVLink 300, 500, 700 MiB. */
+/* H100 80GB: total 81082 MiB, context 616, 700, 832 MiB, NCCL over NVLink 288, 480,
+ * 1136 MiB (16 to 24 channels; NVLS of four heads). */
 START_TEST(sum_of_a_sharded_run)
 {
     struct mpl_plan plan = plan_for("NVIDIA H100 80GB HBM3", MPL_STRATEGY_FSDP2, 4);
@@ -40,11 +41,11 @@ START_TEST(sum_of_a_sharded_run)
 
     ck_assert_int_eq(c.state, MPL_CAPACITY_KNOWN);
     ck_assert_uint_eq(c.total_bytes, MIB(UINT64_C(81082)));
-    ck_assert_uint_eq(c.usable_bytes, MIB(UINT64_C(81082) - 700 - 500));
-    ck_assert_uint_eq(c.usable_low_bytes, MIB(UINT64_C(81082) - 832 - 700));
-    ck_assert_uint_eq(c.usable_high_bytes, MIB(UINT64_C(81082) - 616 - 300));
-    /* Two 90 % intervals, 216 and 400 MiB wide: each 2 x 1.645 deviations. */
-    ck_assert(fabs(c.spread_bytes / (double)MPL_MIB - sqrt(216. * 216 + 400. * 400) / 3.29) < 1e-6);
+    ck_assert_uint_eq(c.usable_bytes, MIB(UINT64_C(81082) - 700 - 480));
+    ck_assert_uint_eq(c.usable_low_bytes, MIB(UINT64_C(81082) - 832 - 1136));
+    ck_assert_uint_eq(c.usable_high_bytes, MIB(UINT64_C(81082) - 616 - 288));
+    /* Two 90 % intervals, 216 and 848 MiB wide: each 2 x 1.645 deviations. */
+    ck_assert(fabs(c.spread_bytes / (double)MPL_MIB - sqrt(216. * 216 + 848. * 848) / 3.29) < 1e-6);
     ck_assert(!c.total_is_given && !c.context_is_given && !c.nccl_is_given);
 }
 END_TEST
@@ -62,12 +63,62 @@ START_TEST(one_card_has_no_nccl)
 }
 END_TEST
 
+static const struct group_row {
+    enum mpl_strategy strategy;
+    int64_t ranks, replicate, per_node, extra;
+    uint32_t kinds;       /* of communicators */
+    uint32_t first, last; /* ranks of the first and of the last kind */
+    uint32_t first_nodes, last_nodes;
+    bool last_is_uncertain;
+} group_table[] = {
+    {MPL_STRATEGY_NONE, 1, 1, 8, 0, 0, 0, 0, 0, 0, false},
+    {MPL_STRATEGY_DDP, 4, 1, 8, 0, 1, 4, 4, 1, 1, false},
+    {MPL_STRATEGY_FSDP1, 16, 1, 8, 0, 1, 16, 16, 2, 2, false},
+    {MPL_STRATEGY_FSDP2, 16, 1, 4, 2, 2, 16, 16, 4, 4, false},
+    /* HSDP: shards in a node, replicas across, and the default group that nobody may use */
+    {MPL_STRATEGY_FSDP2, 16, 2, 8, 0, 3, 8, 16, 1, 2, true},
+    {MPL_STRATEGY_FSDP1, 8, 2, 8, 0, 3, 4, 8, 1, 1, true},
+    {MPL_STRATEGY_FSDP2, 4, 4, 8, 0, 2, 4, 4, 1, 1, true}, /* one shard: no group */
+    {MPL_STRATEGY_ZERO2, 8, 1, 8, 0, 2, 8, 8, 1, 1, true},
+};
+
+START_TEST(strategy_makes_groups)
+{
+    const struct group_row *row = &group_table[_i];
+    struct mpl_plan plan = plan_for("NVIDIA H100 80GB HBM3", row->strategy, row->ranks);
+    const struct mpl_communicators *list;
+    struct mpl_capacity c;
+
+    plan.parallelism.replicate = row->replicate;
+    plan.parallelism.gpus_per_node = row->per_node;
+    plan.parallelism.extra_process_groups = row->extra;
+    c = find(&plan);
+    list = &c.communicators;
+    ck_assert_uint_eq(list->count, row->kinds);
+    if (!row->kinds)
+        return;
+    ck_assert_uint_eq(list->of[0].group.ranks, row->first);
+    ck_assert_uint_eq(list->of[0].group.nodes, row->first_nodes);
+    ck_assert_uint_eq(list->of[row->kinds - 1].group.ranks, row->last);
+    ck_assert_uint_eq(list->of[row->kinds - 1].group.nodes, row->last_nodes);
+    ck_assert(list->of[row->kinds - 1].group.is_uncertain == row->last_is_uncertain);
+    ck_assert(!row->last_is_uncertain || list->of[row->kinds - 1].each.expected_bytes == 0);
+    if (row->extra)
+        ck_assert_uint_eq(c.nccl.expected_bytes, 3 * list->of[0].each.expected_bytes);
+}
+END_TEST
+
+/* Replicas lie one to a node: shards over NVLink (8 ranks, 480 MiB), replicas over the network (4
+ * channels of 20 MiB and 6 MiB of tables). */
 START_TEST(replication_is_a_second_communicator)
 {
-    struct mpl_plan plan = plan_for("NVIDIA H100 80GB HBM3", MPL_STRATEGY_FSDP2, 8);
+    struct mpl_plan plan = plan_for("NVIDIA H100 80GB HBM3", MPL_STRATEGY_FSDP2, 16);
 
     plan.parallelism.replicate = 2;
-    ck_assert_uint_eq(find(&plan).nccl.expected_bytes, MIB(1000));
+    plan.parallelism.gpus_per_node = 8;
+    ck_assert_uint_eq(find(&plan).nccl.expected_bytes, MIB(480 + 4 * 26));
+    plan.device.link = MPL_LINK_PCIE; /* 4 channels x 30 MiB */
+    ck_assert_uint_eq(find(&plan).nccl.expected_bytes, MIB(4 * 30 + 4 * 26));
 }
 END_TEST
 
@@ -112,8 +163,8 @@ START_TEST(link_is_not_known_without_a_card)
 
     plan.device.total_bytes = 10 * (int64_t)MPL_GIB;
     plan.device.context_bytes = 0;
-    ck_assert_uint_eq(find(&plan).usable_high_bytes, 10 * MPL_GIB - MIB(50));
-    ck_assert_uint_eq(find(&plan).usable_low_bytes, 10 * MPL_GIB - MIB(700));
+    ck_assert_uint_eq(find(&plan).usable_high_bytes, 10 * MPL_GIB - MIB(12));
+    ck_assert_uint_eq(find(&plan).usable_low_bytes, 10 * MPL_GIB - MIB(24 * 18));
 }
 END_TEST
 
@@ -193,6 +244,7 @@ int main(void)
 
     tcase_add_test(tcase, sum_of_a_sharded_run);
     tcase_add_test(tcase, one_card_has_no_nccl);
+    tcase_add_loop_test(tcase, strategy_makes_groups, 0, ROWS(group_table));
     tcase_add_test(tcase, replication_is_a_second_communicator);
     tcase_add_test(tcase, given_figures_override);
     tcase_add_test(tcase, figures_without_a_card);

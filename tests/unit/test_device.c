@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The card table: every row is sound, names are understood, figures of single cards. */
 #include "table/device.h"
+#include "table/nccl.h"
 
 #include <string.h>
 
@@ -160,21 +161,44 @@ START_TEST(rtx_pro_6000_figures)
 }
 END_TEST
 
-START_TEST(nccl_grows_with_communicators)
-{
-    struct mpl_range one = mpl_nccl_bytes(4, MPL_LINK_PCIE, 1);
-    struct mpl_range two = mpl_nccl_bytes(4, MPL_LINK_PCIE, 2);
-    struct mpl_range fast = mpl_nccl_bytes(8, MPL_LINK_NVLINK, 1);
-    struct mpl_range open = mpl_nccl_bytes(8, MPL_LINK_UNKNOWN, 1);
+#define MIB(n) ((n)*MPL_MIB)
 
-    ck_assert_uint_eq(one.low_bytes, 50 * MPL_MIB);
-    ck_assert_uint_eq(one.high_bytes, 150 * MPL_MIB);
-    ck_assert_uint_eq(two.high_bytes, 300 * MPL_MIB);
-    ck_assert_uint_eq(fast.low_bytes, 300 * MPL_MIB);
-    ck_assert_uint_eq(fast.high_bytes, 700 * MPL_MIB);
-    ck_assert(open.low_bytes == one.low_bytes && open.high_bytes == fast.high_bytes);
-    ck_assert_uint_eq(mpl_nccl_bytes(1, MPL_LINK_NVLINK, 1).high_bytes, 0);
-    ck_assert_uint_eq(mpl_nccl_bytes(8, MPL_LINK_NVLINK, 0).high_bytes, 0);
+static const struct nccl_row {
+    enum mpl_link link;
+    uint32_t capability, ranks, nodes;
+    uint16_t major, minor;
+    uint64_t low, expected, high; /* MiB */
+} nccl_table[] = {
+    /* A channel: 6 MiB of tables; a peer and back: 2 + 10 MiB. PCIe: 2, 4, 4 channels. */
+    {MPL_LINK_PCIE, 120, 4, 1, 0, 0, 2 * 6, 4 * (6 + 24), 4 * (6 + 36)},
+    {MPL_LINK_PCIE, 120, 2, 1, 0, 0, 2 * 6, 4 * (6 + 12), 4 * (6 + 12)},
+    /* NVLink, no multicast before 9.0: a ring alone, with a tree, with a tree of other peers. */
+    {MPL_LINK_NVLINK, 80, 8, 1, 0, 0, 16 * 18, 24 * 30, 24 * 42},
+    /* NVLS: eight heads, 16 channels, two buffers of 1 MiB. */
+    {MPL_LINK_NVLINK, 90, 8, 1, 2, 27, 16 * 18, 16 * 30, 24 * 42 + 256},
+    /* Buffers of 4 MiB before 2.21; tables are small and all are connected at once before 2.19. */
+    {MPL_LINK_NVLINK, 90, 8, 1, 2, 20, 16 * 30, 16 * 30, 24 * 42 + 1024},
+    {MPL_LINK_NVLINK, 90, 8, 1, 2, 18, 2 + 16 * 24, 2 + 16 * 24, 2 + 24 * 36 + 1024},
+    {MPL_LINK_NVLINK, 100, 4, 1, 0, 0, 16 * 18, 24 * 30, 32 * 42 + 256},
+    /* Two nodes: 16 channels cross by one of 8 cards, 20 MiB each. */
+    {MPL_LINK_NVLINK, 90, 16, 2, 0, 0, 16 * 18, 16 * 30 + 2 * 20, 24 * 42 + 256 + 24 * 20},
+    /* One card a node. */
+    {MPL_LINK_NVLINK, 90, 4, 4, 0, 0, 2 * 26, 4 * 26, 16 * 46},
+    {MPL_LINK_UNKNOWN, 0, 4, 1, 0, 0, 2 * 6, (4 * 30 + 24 * 30) / 2, 24 * 42},
+    {MPL_LINK_NVLINK, 90, 1, 1, 0, 0, 0, 0, 0},
+};
+
+START_TEST(nccl_by_link_and_release)
+{
+    const struct nccl_row *row = &nccl_table[_i];
+    const struct mpl_nccl_group group = {"all", "a test", row->ranks, row->nodes, false};
+    const struct mpl_nccl_setup setup = {row->link, row->capability, row->major, row->minor};
+    const struct mpl_range range = mpl_nccl_group_bytes(&group, &setup);
+
+    ck_assert_uint_eq(range.low_bytes, MIB(row->low));
+    ck_assert_uint_eq(range.expected_bytes, MIB(row->expected));
+    ck_assert_uint_eq(range.high_bytes, MIB(row->high));
+    ck_assert_ptr_nonnull(range.source);
 }
 END_TEST
 
@@ -188,6 +212,6 @@ int main(void)
     tcase_add_test(tcase, remark_lists_near_names);
     tcase_add_test(tcase, long_name_is_unknown);
     tcase_add_test(tcase, rtx_pro_6000_figures);
-    tcase_add_test(tcase, nccl_grows_with_communicators);
+    tcase_add_loop_test(tcase, nccl_by_link_and_release, 0, ROWS(nccl_table));
     return test_run("device", tcase);
 }
