@@ -33,6 +33,8 @@ const struct option_row options_plan[] = {
 const struct option_row options_estimate[] = {
     {"no-suggestions", NULL, "do not search for the longest sequence that fits", OPTION_FLAG,
      AT(no_suggestions), NULL},
+    {"ranks", NULL, "compute every rank that differs, and print a table of them", OPTION_FLAG,
+     AT(all_ranks), NULL},
     {"json", NULL, "print the report as JSON", OPTION_FLAG, AT(json), NULL},
     {"jsonl", NULL, "read plans from standard input, one a line; print one report a line",
      OPTION_FLAG, AT(jsonl), NULL},

@@ -17,7 +17,7 @@ struct assignment {
 struct settings {
     const char *model, *dump, *topic;
     double risk; /* 0: the library's default */
-    bool json, jsonl, no_readings, no_suggestions;
+    bool json, jsonl, no_readings, no_suggestions, all_ranks;
     bool accept_margin, force, markdown;
     bool help, version;
     struct assignment *assignments;

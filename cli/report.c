@@ -173,6 +173,7 @@ bool report_print(FILE *out, const json_t *report, const char *title, bool colou
     print_header(&page, report, title);
     print_verdict(&page, report);
     report_print_peaks(&page, report);
+    report_print_ranks(&page, report);
     report_print_parts(&page, report);
     report_print_card(&page, report);
     report_print_readings(&page, report);

@@ -27,6 +27,7 @@ void report_describe(const json_t *report, char *text, size_t size);
 
 /* Sections, in the order of the page. */
 void report_print_peaks(struct page *page, const json_t *report);
+void report_print_ranks(struct page *page, const json_t *report);
 void report_print_parts(struct page *page, const json_t *report);
 void report_print_card(struct page *page, const json_t *report);
 void report_print_readings(struct page *page, const json_t *report);

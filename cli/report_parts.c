@@ -39,17 +39,66 @@ static void print_band(struct table *table, struct libscols_line *row, const jso
         table_cell(table, row, 2, "%.2f .. %.2f", (double)low / TEXT_GB, (double)high / TEXT_GB);
 }
 
+/* Whose figures a report gives. */
+static void name_ranks(const json_t *report, char *text, size_t size)
+{
+    const json_t *ranks = json_object_get(report, "ranks"), *rank = json_array_get(ranks, 0);
+    uint64_t world = report_bytes(json_object_get(report, "field"), "world_size");
+    uint64_t alike = report_bytes(rank, "equal_ranks");
+
+    if (alike == world || !rank)
+        snprintf(text, size, "%s", alike > 1 ? "each rank, all are alike" : "the worst rank");
+    else if (json_array_size(ranks) == 1)
+        snprintf(text, size, "rank %llu of %llu, which the plan names",
+                 (unsigned long long)report_bytes(rank, "rank"), (unsigned long long)world);
+    else
+        snprintf(text, size, "rank %llu, the worst of %llu (alike: %s)",
+                 (unsigned long long)report_bytes(rank, "rank"), (unsigned long long)world,
+                 report_text(rank, "ranks"));
+}
+
+static void print_rank(struct table *table, const json_t *rank)
+{
+    static const char *const keys[] = {"live_bytes", "allocated_bytes", "reserved_bytes"};
+    struct libscols_line *row = table_row(table);
+    char gib[64];
+    uint64_t low, high;
+
+    table_cell(table, row, 0, "%s", report_text(rank, "ranks"));
+    table_cell(table, row, 1, "%llu", (unsigned long long)report_bytes(rank, "equal_ranks"));
+    for (size_t i = 0; i < 3; i++)
+        if (json_object_get(rank, keys[i]))
+            table_cell(table, row, i + 2, "%.2f", (double)report_bytes(rank, keys[i]) / TEXT_GIB);
+    if (report_needs(rank, &low, &high))
+        table_cell(table, row, 5, "%s", text_band(low, high, gib, sizeof(gib)));
+}
+
+void report_print_ranks(struct page *page, const json_t *report)
+{
+    static const char *const names[] = {"ranks",     ">alike",      ">live", ">allocated",
+                                        ">reserved", ">needs, GiB", NULL};
+    const json_t *rank;
+    struct table table;
+    size_t i;
+
+    if (!json_is_true(json_object_get(report, "all_ranks")))
+        return;
+    report_heading(page, "Each rank, the worst first, GiB");
+    table_begin(&table, names);
+    json_array_foreach(json_object_get(report, "ranks"), i, rank) print_rank(&table, rank);
+    page->failed |= !table_end(&table, page->out);
+}
+
 void report_print_peaks(struct page *page, const json_t *report)
 {
     static const char *const names[] = {"", ">GiB", ">GB", "", NULL};
     const json_t *peak = json_object_get(report, "peak");
-    const json_t *rank = json_array_get(json_object_get(report, "ranks"), 0);
-    uint64_t alike = report_bytes(rank, "equal_ranks");
     struct table table;
+    char whose[200];
 
-    report_heading(page, "Memory of %s; peak in %s, step %llu",
-                   alike > 1 ? "each rank, all are alike" : "the worst rank",
-                   report_text(peak, "phase"), (unsigned long long)report_bytes(peak, "step"));
+    name_ranks(report, whose, sizeof(whose));
+    report_heading(page, "Memory of %s; peak in %s, step %llu", whose, report_text(peak, "phase"),
+                   (unsigned long long)report_bytes(peak, "step"));
     table_begin(&table, names);
     for (size_t i = 0; i < sizeof(peak_rows) / sizeof(*peak_rows); i++) {
         const json_t *value = json_object_get(peak, peak_rows[i].key);

@@ -67,6 +67,7 @@ enum memplan_status run_estimate(const struct settings *settings, const struct i
         .risk = settings->risk,
         .ignore_readings = settings->no_readings,
         .no_suggestions = !(want & RUN_SUGGESTIONS) || settings->no_suggestions,
+        .all_ranks = settings->all_ranks,
         .dump_stages = stage,
     };
     struct memplan_plan *plan = NULL;

@@ -105,6 +105,8 @@ struct memplan_options {
     uint32_t ignore_readings; /**< 1: the plan's observations are not used */
     uint32_t no_suggestions;  /**< 1: do not search the largest sequence length that fits */
     uint32_t dump_stages;     /**< bits of enum memplan_stage that memplan_report_dump can give */
+    uint32_t all_ranks; /**< 1: figures for every rank that differs, not only for the one that holds
+                           most */
 };
 
 /** Stages that can be dumped. */

@@ -10,6 +10,7 @@
 #include "base/strbuf.h"
 #include "emit/dump.h"
 #include "verdict/notes.h"
+#include "verdict/ranks.h"
 #include "verdict/readings.h"
 #include "verdict/verdict.h"
 
@@ -87,8 +88,7 @@ static enum memplan_status estimate(struct pipeline *p, struct mpl_alternative *
         (status = mpl_capacity_find(p->plan, &a->capacity, p->err)))
         return status;
     mpl_capacity_complete_plan(&a->capacity, p->plan);
-    status = mpl_estimate_run(&p->estimator, p->plan, MPL_ESTIMATE_ALL, &a->estimate, p->err);
-    if (status)
+    if ((status = mpl_ranks_estimate(&p->estimator, p->plan, p->report, a, p->err)))
         return status;
     a->error = mpl_accuracy_error(mpl_accuracy_of(p->plan), p->plan->training.sequence_length,
                                   p->report->farthest_reading);
@@ -168,6 +168,7 @@ static enum memplan_status start(struct pipeline *p)
     enum memplan_status status;
 
     report->risk = p->options && p->options->risk > 0 ? p->options->risk : DEFAULT_RISK;
+    report->has_all_ranks = p->options && p->options->all_ranks;
     if (id)
         snprintf(report->id, sizeof(report->id), "%s", id);
     if ((status = bind(p, 0)))
@@ -189,6 +190,7 @@ static enum memplan_status finish(struct pipeline *p)
     if ((status = bind(p, report->alternatives[report->best].combination)))
         return status;
     mpl_capacity_complete_plan(&report->alternatives[report->best].capacity, p->plan);
+    p->plan->parallelism.rank = report->alternatives[report->best].rank;
     report->plan = *p->plan;
     mpl_verdict_decide(report);
     if (report->survival >= 0 && !(p->options && p->options->no_suggestions) &&

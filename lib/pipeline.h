@@ -21,12 +21,22 @@ struct mpl_prediction {
     double survival;
 };
 
+/** What one class of ranks takes. */
+struct mpl_rank_figures {
+    bool is_known;
+    uint64_t live_bytes, allocated_bytes, reserved_bytes;
+    struct mpl_needs needs;
+};
+
 /** One combination of what the plan leaves open. */
 struct mpl_alternative {
     size_t combination;
-    char text[256]; /* "model.head_dim = 112, software.pytorch = 2.9.1" */
-    char *set_json; /* {"model.head_dim": 112}; arena memory */
-    struct mpl_estimate estimate;
+    char text[256];                   /* "model.head_dim = 112, software.pytorch = 2.9.1" */
+    char *set_json;                   /* {"model.head_dim": 112}; arena memory */
+    struct mpl_estimate estimate;     /* of the worst rank that was computed */
+    struct mpl_rank_classes ranks;    /* count 0: the plan names the rank */
+    struct mpl_rank_figures *figures; /* one for each class of ranks, when they differ */
+    int64_t rank;                     /* whose estimate it is; -1: any */
     struct mpl_capacity capacity;
     double error;    /* relative, at the plan's length */
     double survival; /* -1 without a device */
@@ -66,7 +76,7 @@ struct memplan_report {
     struct mpl_plan plan; /* of the most likely alternative that is left */
     char id[128];
     double risk;
-    bool uses_readings;
+    bool uses_readings, has_all_ranks;
     struct mpl_alternative *alternatives;
     size_t alternative_count, kept_count, best;
     struct mpl_hypothesis hypotheses[MPL_MAX_HYPOTHESES];

@@ -197,14 +197,36 @@ static uint32_t rank_count(const struct mpl_plan *plan)
                                                            : (uint32_t)plan->parallelism.world_size;
 }
 
+/* A class of ranks that was computed for the comparison alone. */
+static void put_figures(struct out *out, json_t *object, const struct mpl_rank_figures *f)
+{
+    put(out, object, "live_bytes", bytes(f->live_bytes));
+    put(out, object, "allocated_bytes", bytes(f->allocated_bytes));
+    put(out, object, "reserved_bytes", bytes(f->reserved_bytes));
+    put(out, object, "needs_bytes",
+        json_pack("[o, o]", bytes(f->needs.low_bytes), bytes(f->needs.high_bytes)));
+}
+
 static json_t *ranks(struct out *out, const struct memplan_report *report)
 {
-    json_t *object = json_object();
+    const struct mpl_alternative *a = &report->alternatives[report->best];
+    json_t *array = json_array();
 
-    put(out, object, "rank", json_integer(0));
-    put(out, object, "equal_ranks", json_integer(rank_count(&report->plan)));
-    put_quantities(out, object, &report->alternatives[report->best]);
-    return json_pack("[o]", object);
+    for (uint32_t i = 0; i < (a->ranks.count ? a->ranks.count : 1); i++) {
+        const struct mpl_rank_class *class = a->ranks.count ? &a->ranks.of[i] : NULL;
+        json_t *object = json_object();
+
+        put(out, object, "rank", json_integer(class ? class->first : a->rank));
+        put(out, object, "equal_ranks", json_integer(class ? class->count : 1));
+        if (class)
+            put(out, object, "ranks", text(class->ranks));
+        if (i == 0)
+            put_quantities(out, object, a);
+        else if (a->figures[i].is_known)
+            put_figures(out, object, &a->figures[i]);
+        push(out, array, object);
+    }
+    return array;
 }
 
 /* One object for each kind of communicator. */
@@ -457,6 +479,8 @@ enum memplan_status mpl_report_to_json(const struct memplan_report *report, char
 
     put_verdict(&out, root, report);
     put(&out, root, "ranks", ranks(&out, report));
+    if (report->has_all_ranks)
+        put(&out, root, "all_ranks", json_true());
     put(&out, root, "peak", peak(&out, report));
     put_model(&out, root, &best->estimate);
     if (best->capacity.state == MPL_CAPACITY_KNOWN)

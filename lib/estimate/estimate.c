@@ -25,7 +25,10 @@ enum memplan_status mpl_estimate_trace(struct mpl_estimator *estimator, const st
                                        bool has_infos, struct mpl_estimate *estimate,
                                        struct memplan_error *err)
 {
-    const struct mpl_trace_options options = {.has_kernels = true, .has_infos = has_infos};
+    const struct mpl_trace_options options = {.has_kernels = true,
+                                              .has_infos = has_infos,
+                                              .ranks = estimator->ranks,
+                                              .ranks_arena = estimator->ranks_arena};
     struct mpl_trace *trace = &estimator->trace;
     enum memplan_status status;
 
@@ -70,8 +73,15 @@ enum memplan_status mpl_estimate_run(struct mpl_estimator *estimator, const stru
     const bool has_infos = depth >= MPL_ESTIMATE_ALL;
     enum memplan_status status = mpl_estimate_trace(estimator, plan, has_infos, estimate, err);
 
-    if (!status)
-        status = mpl_estimate_peaks(estimator, plan, estimate, err);
+    return status ? status : mpl_estimate_rest(estimator, plan, depth, estimate, err);
+}
+
+enum memplan_status mpl_estimate_rest(struct mpl_estimator *estimator, const struct mpl_plan *plan,
+                                      enum mpl_estimate_depth depth, struct mpl_estimate *estimate,
+                                      struct memplan_error *err)
+{
+    enum memplan_status status = mpl_estimate_peaks(estimator, plan, estimate, err);
+
     if (!status && depth >= MPL_ESTIMATE_NEEDS)
         status = mpl_estimate_needs(estimator, estimate, err);
     if (!status && depth >= MPL_ESTIMATE_ALL)

@@ -53,7 +53,9 @@ enum mpl_estimate_depth {
 /** Memory that is used again from estimate to estimate. */
 struct mpl_estimator {
     struct mpl_replay *replay;
-    struct mpl_trace trace; /* of the last estimate */
+    struct mpl_trace trace;         /* of the last estimate */
+    struct mpl_rank_classes *ranks; /* filled in by the next trace; NULL: not wanted */
+    struct mpl_arena *ranks_arena;
 };
 
 /** MEMPLAN_ERR_NOMEM or MEMPLAN_OK. */
@@ -73,6 +75,11 @@ enum memplan_status mpl_estimate_peaks(struct mpl_estimator *estimator, const st
                                        struct mpl_estimate *estimate, struct memplan_error *err);
 enum memplan_status mpl_estimate_needs(struct mpl_estimator *estimator,
                                        struct mpl_estimate *estimate, struct memplan_error *err);
+
+/** What mpl_estimate_run does after the trace. */
+enum memplan_status mpl_estimate_rest(struct mpl_estimator *estimator, const struct mpl_plan *plan,
+                                      enum mpl_estimate_depth depth, struct mpl_estimate *estimate,
+                                      struct memplan_error *err);
 
 /** Live sums of a timeline: fills live_steps, live_peak, stream_peak. */
 void mpl_estimate_live(const struct mpl_timeline *timeline, struct mpl_estimate *estimate);

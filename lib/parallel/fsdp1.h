@@ -21,4 +21,12 @@
 /** Makes the units and hooks the modules; what is not modelled is refused by name. Arena memory. */
 enum memplan_status mpl_fsdp1_wrap(struct mpl_network *network, struct memplan_error *err);
 
+struct mpl_rank_signs;
+
+/** Ranks that share one flat parameter; 1: none. */
+uint64_t mpl_fsdp1_shards(const struct mpl_network *network);
+
+/** Which pieces of parameters lie in which shard. (fsdp1_flat.c) */
+void mpl_fsdp1_sign(const struct mpl_network *network, struct mpl_rank_signs *signs);
+
 #endif

@@ -8,6 +8,7 @@
  */
 #include "base/bytes.h"
 #include "parallel/fsdp1_unit.h"
+#include "parallel/ranks.h"
 
 #define ALIGNMENT_BYTES 16
 
@@ -259,4 +260,28 @@ void mpl_fsdp1_use_views(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
         mpl_node_unref(tape, node);
         mpl_node_unref(tape, node);
     }
+}
+
+/* ---- ranks ------------------------------------------------------------------------------------
+ */
+
+uint64_t mpl_fsdp1_shards(const struct mpl_network *network)
+{
+    const struct mpl_fsdp1 *fsdp = network->wrapped;
+
+    return fsdp->shards;
+}
+
+void mpl_fsdp1_sign(const struct mpl_network *network, struct mpl_rank_signs *signs)
+{
+    const struct mpl_fsdp1 *fsdp = network->wrapped;
+
+    for (uint32_t u = 0; u < fsdp->count; u++)
+        for (uint32_t i = 0; i < fsdp->units[u].count; i++) {
+            const struct mpl_fsdp1_piece *piece = &fsdp->units[u].pieces[i];
+
+            if (piece->parameter && piece->parameter->is_trainable)
+                mpl_rank_sign_row(signs, piece->start, piece->numel, fsdp->units[u].shard_numel,
+                                  fsdp->units[u].dtype);
+        }
 }

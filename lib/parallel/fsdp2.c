@@ -274,6 +274,7 @@ static void add_parameter(struct mpl_fsdp2_group *group, struct mpl_parameter *p
     uint64_t numel;
 
     parameter->shards = group->fsdp->shards;
+    parameter->shard_index = group->fsdp->shard_index;
     numel = mpl_parameter_local_numel(parameter);
     p->parameter = parameter;
     p->dtype = dtype != MPL_DTYPE_NONE && mpl_dtype_is_floating(parameter->dtype)
@@ -350,6 +351,8 @@ static void set_sync(struct mpl_network *network, bool is_wanted)
 }
 
 static const struct mpl_wrapper fsdp2_wrapper = {.set_sync = set_sync};
+static const struct mpl_wrapper short_wrapper = {.materialize = mpl_fsdp2_to_empty,
+                                                 .set_sync = set_sync};
 
 /* CPUOffloadPolicy: shards are made on the host, and so are gradients and the optimizer's states;
  * a leaf without memory stands for each. */
@@ -399,6 +402,8 @@ enum memplan_status mpl_fsdp2_wrap(struct mpl_network *network,
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while sharding the model");
     fsdp->network = network;
     fsdp->shards = options->world_size / options->replicate;
+    fsdp->shard_index =
+        network->plan->parallelism.rank > 0 ? network->plan->parallelism.rank % fsdp->shards : 0;
     fsdp->is_replicated = options->replicate > 1;
     fsdp->is_syncing = true;
     fsdp->offloads = network->plan->parallelism.cpu_offload;
@@ -411,7 +416,9 @@ enum memplan_status mpl_fsdp2_wrap(struct mpl_network *network,
         status = make_group(fsdp, fsdp->groups, network->modules, options, err);
     if (!status) {
         network->sharding = fsdp;
-        network->wrapper = fsdp->offloads ? &offloading_wrapper : &fsdp2_wrapper;
+        network->wrapper = fsdp->offloads                 ? &offloading_wrapper
+                           : mpl_fsdp2_has_short(network) ? &short_wrapper
+                                                          : &fsdp2_wrapper;
     }
     return status;
 }

@@ -53,7 +53,7 @@ struct mpl_fsdp2 {
     struct mpl_network *network;
     struct mpl_fsdp2_group *groups; /* in the order of named_modules(): the root first */
     uint32_t count;
-    int64_t shards;
+    int64_t shards, shard_index;
     bool is_replicated;
     bool offloads;                   /* CPUOffloadPolicy */
     bool is_syncing;                 /* reduce gradients in this backward */
@@ -93,5 +93,11 @@ void mpl_fsdp2_book_copy_out(struct mpl_tape *tape, const struct mpl_fsdp2_group
 /** ...and of the one that copies gradients into a reduce-scatter's input of format dtype. */
 void mpl_fsdp2_book_copy_in(struct mpl_tape *tape, const struct mpl_fsdp2_group *group,
                             enum mpl_dtype dtype);
+
+/** True when a shard of this rank is shorter than the largest one. (fsdp2_short.c) */
+bool mpl_fsdp2_has_short(const struct mpl_network *network);
+
+/** model.to_empty() on a rank with short shards: each group pads its own once it has them all. */
+void mpl_fsdp2_to_empty(struct mpl_tape *tape, struct mpl_network *network);
 
 #endif

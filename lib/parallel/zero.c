@@ -12,6 +12,7 @@
 #include "base/fail.h"
 #include "op/op.h"
 #include "optim/optim.h"
+#include "parallel/ranks.h"
 
 #define ALIGNMENT 2 /* elements of each rank: nccl_start_alignment_factor */
 
@@ -273,4 +274,22 @@ enum memplan_status mpl_zero_wrap(struct mpl_network *network, struct memplan_er
     network->wrapper = &zero_wrapper;
     network->wrapped = zero;
     return lay_out(zero, err);
+}
+
+/* A rank keeps the gradients of the members that its partition touches as wholes. */
+void mpl_zero_sign(const struct mpl_network *network, struct mpl_rank_signs *signs)
+{
+    const struct mpl_zero *zero = network->wrapped;
+
+    for (uint32_t i = 0; i < zero->count; i++) {
+        const struct mpl_zero_member *m = &zero->members[i];
+        const uint64_t last = mpl_sub(mpl_add(m->start, m->numel), 1) / zero->partition_numel;
+
+        for (uint64_t s = m->start / zero->partition_numel; s <= last && s < signs->shards; s++) {
+            const uint64_t low = mpl_mul(s, zero->partition_numel);
+
+            mpl_rank_sign(signs, s, mpl_dtype_bytes(zero->dtype, m->numel),
+                          m->start > low ? m->start - low : 0);
+        }
+    }
 }

@@ -76,4 +76,9 @@ void mpl_zero_flush(struct mpl_tape *tape, struct mpl_zero *zero);
  * the master weights. */
 void mpl_zero_prepare_step(struct mpl_tape *tape, struct mpl_zero *zero);
 
+struct mpl_rank_signs;
+
+/** Which members lie in which partition. (zero.c) */
+void mpl_zero_sign(const struct mpl_network *network, struct mpl_rank_signs *signs);
+
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/fail.h"
+#include "parallel/ranks.h"
 
 /** Who updates what. */
 struct partition {
@@ -129,4 +130,23 @@ void mpl_zero_redundancy_construct(struct mpl_tape *tape, const struct mpl_plan 
     }
     for (uint32_t r = 0; r < p.ranks && !tape->is_stopped; r++)
         move_into_bucket(tape, all, &p, r);
+}
+
+enum memplan_status mpl_zero_redundancy_sign(const struct mpl_plan *plan,
+                                             const struct mpl_optim *all, struct mpl_arena *arena,
+                                             struct mpl_rank_signs *signs,
+                                             struct memplan_error *err)
+{
+    struct partition p;
+
+    if (!deal(&p, all, plan, arena))
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while comparing the ranks");
+    for (uint32_t i = 0; i < all->count; i++) {
+        const struct mpl_parameter *parameter = all->parameters[p.order[i]];
+
+        mpl_rank_sign(signs, p.rank[p.order[i]],
+                      mpl_dtype_bytes(parameter->dtype, mpl_parameter_numel(parameter)),
+                      parameter->dtype);
+    }
+    return MEMPLAN_OK;
 }

@@ -20,4 +20,12 @@ enum memplan_status mpl_zero_redundancy_select(const struct mpl_plan *plan,
 void mpl_zero_redundancy_construct(struct mpl_tape *tape, const struct mpl_plan *plan,
                                    const struct mpl_optim *all);
 
+struct mpl_rank_signs;
+
+/** Which parameters each rank updates. */
+enum memplan_status mpl_zero_redundancy_sign(const struct mpl_plan *plan,
+                                             const struct mpl_optim *all, struct mpl_arena *arena,
+                                             struct mpl_rank_signs *signs,
+                                             struct memplan_error *err);
+
 #endif

@@ -38,6 +38,7 @@ struct mpl_parameter {
     const struct mpl_float8_config *float8; /* of a linear layer's weight (op/linear_float8.h) */
     struct mpl_tensor *float8_scale; /* of a weight that was gathered in float8; NULL: it was not */
     int64_t shards;                  /* FSDP2: how many ranks share it; 0: not sharded */
+    int64_t shard_index;             /* which of them this one is */
     struct mpl_tensor *tensor;       /* what forward uses; under FSDP2 the unsharded parameter */
     struct mpl_tensor *shard;        /* FSDP2: this rank's part, a leaf of its own; else NULL */
 };

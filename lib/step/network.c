@@ -141,6 +141,20 @@ static int64_t shard_rows(const struct mpl_parameter *parameter)
     return (parameter->shape.dim[0].n + parameter->shards - 1) / parameter->shards;
 }
 
+/* Rows of this rank's own chunk: the last ranks have fewer, or none. */
+static int64_t own_rows(const struct mpl_parameter *parameter)
+{
+    const int64_t rows = shard_rows(parameter);
+    const int64_t left = parameter->shape.dim[0].n - parameter->shard_index * rows;
+
+    return left >= rows ? rows : left > 0 ? left : 0;
+}
+
+bool mpl_parameter_is_short(const struct mpl_parameter *parameter)
+{
+    return parameter->shards && own_rows(parameter) < shard_rows(parameter);
+}
+
 uint64_t mpl_parameter_local_numel(const struct mpl_parameter *parameter)
 {
     struct mpl_parameter local = *parameter;
@@ -164,9 +178,7 @@ static struct mpl_tensor *new_leaf(struct mpl_tape *tape, const struct mpl_param
     return leaf;
 }
 
-/* Shards get their memory from model.to_empty(), which comes to a tied weight twice: it makes a new
- * one, then frees the old one (torch/nn/modules/module.py, _apply). */
-static void remake_tied(struct mpl_tape *tape, struct mpl_network *network)
+void mpl_network_remake_tied(struct mpl_tape *tape, struct mpl_network *network)
 {
     for (uint32_t i = 0; i < network->parameter_count; i++) {
         struct mpl_parameter *p = &network->parameters[i];
@@ -190,6 +202,18 @@ static void make_and_tie(struct mpl_tape *tape, const struct mpl_network *networ
     }
 }
 
+/* The leaf is the part of the padded shard that this rank has rows for. Takes the padded one. */
+static void narrow(struct mpl_tape *tape, struct mpl_parameter *p, struct mpl_tensor *padded)
+{
+    struct mpl_shape shape = p->shape;
+
+    shape.dim[0].n = own_rows(p);
+    p->shard = mpl_hold(mpl_alias_shaped(tape, padded, &shape));
+    if (!p->shard->is_void)
+        p->shard->requires_grad = p->is_trainable;
+    mpl_drop(tape, padded);
+}
+
 void mpl_network_materialize_one(struct mpl_tape *tape, struct mpl_network *network, uint32_t i)
 {
     struct mpl_parameter *p = &network->parameters[i];
@@ -198,9 +222,29 @@ void mpl_network_materialize_one(struct mpl_tape *tape, struct mpl_network *netw
     if (p->shards) {
         shape.dim[0].n = shard_rows(p);
         p->shard = new_leaf(tape, p, "empty_like.default", &shape);
+        if (mpl_parameter_is_short(p))
+            narrow(tape, p, p->shard);
     } else {
         p->tensor = new_leaf(tape, p, "empty.memory_format", &shape);
     }
+}
+
+void mpl_network_to_empty_one(struct mpl_tape *tape, struct mpl_parameter *p)
+{
+    struct mpl_shape shape = p->shape;
+
+    shape.dim[0].n = own_rows(p);
+    p->shard = new_leaf(tape, p, "empty_like.default", &shape);
+}
+
+void mpl_network_pad_one(struct mpl_tape *tape, struct mpl_parameter *p)
+{
+    struct mpl_tensor *old = p->shard;
+    struct mpl_shape shape = p->shape;
+
+    shape.dim[0].n = shard_rows(p);
+    narrow(tape, p, new_leaf(tape, p, "new_zeros.default", &shape));
+    mpl_drop(tape, old);
 }
 
 /* bias.data of a layer that bitsandbytes makes anew: in PyTorch's default format. */
@@ -295,7 +339,7 @@ void mpl_network_materialize(struct mpl_tape *tape, struct mpl_network *network)
     const struct mpl_training *t = &network->plan->training;
 
     make_all(tape, network, false);
-    remake_tied(tape, network);
+    mpl_network_remake_tied(tape, network);
     if (t->from_config && !network->sharding)
         make_and_tie(tape, network);
     if (t->from_config && is_quantized(network))

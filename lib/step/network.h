@@ -134,6 +134,18 @@ uint64_t mpl_parameter_numel(const struct mpl_parameter *parameter);
 /** Elements of what this rank keeps of one parameter: all, or the first shard (the largest one). */
 uint64_t mpl_parameter_local_numel(const struct mpl_parameter *parameter);
 
+/** True when this rank's part has fewer rows than the largest one. */
+bool mpl_parameter_is_short(const struct mpl_parameter *parameter);
+
+/** Shards of a model on meta get their memory from model.to_empty(): as many rows as the rank has;
+ * FSDP2 then pads them (_fsdp_param.py, reset_sharded_param). */
+void mpl_network_to_empty_one(struct mpl_tape *tape, struct mpl_parameter *parameter);
+void mpl_network_pad_one(struct mpl_tape *tape, struct mpl_parameter *parameter);
+
+/** model.to_empty() comes to a tied weight twice: it makes a new one, then frees the old one
+ * (torch/nn/modules/module.py, _apply). */
+void mpl_network_remake_tied(struct mpl_tape *tape, struct mpl_network *network);
+
 /** Gives memory to one parameter on this device: whole, or its shard. */
 void mpl_network_materialize_one(struct mpl_tape *tape, struct mpl_network *network, uint32_t i);
 

@@ -420,8 +420,8 @@ static void set_up_tape(struct mpl_tape *tape, const struct mpl_plan *plan,
     tape->has_infos = options->has_infos;
 }
 
-static enum memplan_status run_plan(struct run *run, struct mpl_trace *trace,
-                                    struct memplan_error *err)
+static enum memplan_status run_plan(struct run *run, const struct mpl_trace_options *options,
+                                    struct mpl_trace *trace, struct memplan_error *err)
 {
     const struct mpl_arch *arch = mpl_arch_find(run->plan->model.model_type);
     const struct mpl_loop *loop;
@@ -441,7 +441,10 @@ static enum memplan_status run_plan(struct run *run, struct mpl_trace *trace,
         (status = mpl_strategy_wrap(&run->network, err)) ||
         (status = mpl_optim_init(&run->optim, &run->network, err)) ||
         (status = mpl_zero_redundancy_select(run->plan, &run->optim, run->network.arena,
-                                             &run->local, err)))
+                                             &run->local, err)) ||
+        (options->ranks &&
+         (status = mpl_ranks_classify(&run->network, &run->optim, options->ranks_arena,
+                                      options->ranks, err))))
         return status;
     loop = run->network.loop;
     mpl_tape_mark(run->tape, 0, 0, MPL_PHASE_INIT);
@@ -489,7 +492,7 @@ enum memplan_status mpl_trace_run(const struct mpl_plan *plan,
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while tracing the step");
     run.tape->arena = trace->arena; /* lent for the run */
     set_up_tape(run.tape, plan, options);
-    status = run_plan(&run, trace, err);
+    status = run_plan(&run, options, trace, err);
     if (!status && run.tape->err.status)
         status = mpl_fail(err, run.tape->err.status, NULL, "%s", run.tape->err.text);
     trace->arena = run.tape->arena;

@@ -9,6 +9,7 @@
 #include <memplan.h>
 
 #include "base/arena.h"
+#include "parallel/ranks.h"
 #include "spec/plan.h"
 #include "timeline/timeline.h"
 
@@ -29,6 +30,8 @@ struct mpl_trace_options {
     bool has_kernels; /* book what CUDA kernels and cuBLAS take for themselves */
     bool has_infos;   /* keep operator, shape and dtype of every request */
     bool traces_all;  /* copy no step that repeats the one before: the same events, slower */
+    struct mpl_rank_classes *ranks; /* filled in; NULL: not wanted */
+    struct mpl_arena *ranks_arena;  /* for them */
 };
 
 /** Traces the plan into *trace, in place of what was there. On failure its figures mean nothing. */

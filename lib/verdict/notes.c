@@ -113,6 +113,15 @@ static void add_routing(struct memplan_report *report, const struct mpl_plan *pl
             "experts");
 }
 
+static void add_ranks(struct memplan_report *report)
+{
+    if (report->alternatives[report->best].ranks.is_partial)
+        add(report, MPL_NOTE_NOT_MODELLED, "parallelism.world_size",
+            "ranks may differ, and over more than %d shards are not compared; the figures are of "
+            "rank 0",
+            MPL_MOST_SHARDS);
+}
+
 /* What attention takes that is in no figure. */
 static void add_attention(struct memplan_report *report, const struct mpl_plan *plan)
 {
@@ -146,6 +155,7 @@ enum memplan_status mpl_notes_collect(const struct mpl_spec *spec, struct mempla
         add(report, codes[notes->notes[i].kind], notes->notes[i].path, "%s", notes->notes[i].text);
     }
     add_timing(report);
+    add_ranks(report);
     add_attention(report, plan);
     add_routing(report, plan);
     add_capacity(report);

@@ -31,6 +31,7 @@ static void trace(struct search *s, const struct mpl_alternative *a, int64_t tok
         s->bound = a;
     }
     s->plan->training.sequence_length = tokens;
+    s->plan->parallelism.rank = a->rank;
     if (!s->status)
         s->status = mpl_estimate_trace(s->estimator, s->plan, false, estimate, s->err);
 }

@@ -73,6 +73,7 @@ static struct {
     {.name = "fsdp2-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "ddp-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "fsdp1-card.jsonl", .is_card = true, .has_copies = true},
+    {.name = "ranks-card.jsonl", .is_card = true},
     {.name = "zero-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "sophia-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "float8-card.jsonl", .is_card = true, .has_copies = true},

@@ -133,6 +133,7 @@ static json_int_t allocated_by_the_right_one(void)
  * explains, an outcome, a card that is the first of several. */
 static json_t *report_with_everything(void)
 {
+    const struct memplan_options options = {.size = sizeof(options), .all_ranks = 1};
     char plan[2048];
 
     snprintf(
@@ -148,7 +149,7 @@ static json_t *report_with_everything(void)
                                                                       "\"outcome\": \"ran\","
                                                                       " \"source\": \"a log\"}]}",
         (double)allocated_by_the_right_one() / 1e6);
-    return estimate(plan, NULL);
+    return estimate(plan, &options);
 }
 
 START_TEST(every_key_of_the_page_is_there)
