@@ -176,6 +176,7 @@ bool report_print(FILE *out, const json_t *report, const char *title, bool colou
     report_print_ranks(&page, report);
     report_print_parts(&page, report);
     report_print_card(&page, report);
+    report_print_host(&page, report);
     report_print_readings(&page, report);
     report_print_alternatives(&page, report);
     report_print_notes(&page, report);

@@ -30,6 +30,7 @@ void report_print_peaks(struct page *page, const json_t *report);
 void report_print_ranks(struct page *page, const json_t *report);
 void report_print_parts(struct page *page, const json_t *report);
 void report_print_card(struct page *page, const json_t *report);
+void report_print_host(struct page *page, const json_t *report);
 void report_print_readings(struct page *page, const json_t *report);
 void report_print_alternatives(struct page *page, const json_t *report);
 void report_print_deciders(struct page *page, const json_t *report);

@@ -89,6 +89,26 @@ void report_print_ranks(struct page *page, const json_t *report)
     page->failed |= !table_end(&table, page->out);
 }
 
+/* Where a plan asks for more than steps: the highest allocated figure of each kind of moment. */
+static void print_moments(struct page *page, json_t *peak)
+{
+    json_t *moments = json_object_get(peak, "moments"), *value;
+    char line[512];
+    const char *name;
+    size_t used = 0;
+
+    if (!json_object_get(moments, "resume") && !json_object_get(moments, "evaluation"))
+        return;
+    json_object_foreach(moments, name, value)
+    {
+        if (used < sizeof(line))
+            used += (size_t)snprintf(line + used, sizeof(line) - used, "%s%s %.2f GiB",
+                                     used ? ", " : "", name,
+                                     (double)report_bytes(moments, name) / TEXT_GIB);
+    }
+    text_wrap(page->out, "  moments, allocated: ", line);
+}
+
 void report_print_peaks(struct page *page, const json_t *report)
 {
     static const char *const names[] = {"", ">GiB", ">GB", "", NULL};
@@ -119,6 +139,7 @@ void report_print_peaks(struct page *page, const json_t *report)
         table_cell(&table, row, 2, "%.2f", (double)report_bytes(peak, peak_rows[i].key) / TEXT_GB);
     }
     page->failed |= !table_end(&table, page->out);
+    print_moments(page, json_object_get(report, "peak"));
 }
 
 struct part {
@@ -323,4 +344,39 @@ void report_print_card(struct page *page, const json_t *report)
         table_cell(&table, row, 2, "%s GiB", usable);
     print_room(&table, report);
     page->failed |= !table_end(&table, page->out);
+}
+
+/* Beside the card: what the node's host holds. */
+void report_print_host(struct page *page, const json_t *report)
+{
+    static const char *const names[] = {"", ">", "", "", NULL};
+    const json_t *host = json_object_get(report, "host"), *line;
+    struct libscols_line *row;
+    struct table table;
+    char source[68];
+    size_t i;
+
+    if (!json_is_true(json_object_get(host, "asked_for")))
+        return;
+    report_heading(page, "Host memory per node, %llu rank%s; no part of the verdict",
+                   (unsigned long long)report_bytes(host, "ranks"),
+                   report_bytes(host, "ranks") == 1 ? "" : "s");
+    table_begin(&table, names);
+    json_array_foreach(json_object_get(host, "lines"), i, line)
+    {
+        row = table_row(&table);
+        table_cell(&table, row, 0, "%s", report_text(line, "name"));
+        table_cell(&table, row, 1, "%.2f GiB", (double)report_bytes(line, "bytes") / TEXT_GIB);
+        table_cell(&table, row, 2, "%s", report_text(line, "moment"));
+        table_cell(&table, row, 3, "%s",
+                   text_cut(report_text(line, "source"), source, sizeof(source)));
+    }
+    row = table_row(&table);
+    table_cell(&table, row, 0, "highest moment");
+    table_cell(&table, row, 1, "%.2f GiB", (double)report_bytes(host, "peak_bytes") / TEXT_GIB);
+    table_cell(&table, row, 3, "processes, Python and libraries come on top");
+    page->failed |= !table_end(&table, page->out);
+    if (json_is_true(json_object_get(host, "exceeds")))
+        fprintf(page->out, "  More than the node's %.2f GiB.\n",
+                (double)report_bytes(host, "memory_bytes") / TEXT_GIB);
 }

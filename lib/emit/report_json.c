@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "base/utf8.h"
+#include "verdict/host.h"
 #include "verdict/readings.h"
 
 /* 95 % of a normal distribution lie within this many deviations. */
@@ -128,6 +129,17 @@ static json_t *interval(struct out *out, const struct mpl_alternative *a)
     return object;
 }
 
+/* The highest allocated figure of each kind of moment. */
+static json_t *moments(struct out *out, const struct mpl_estimate *e)
+{
+    json_t *object = json_object();
+
+    for (int i = 0; i < MPL_PHASE_COUNT; i++)
+        if (e->unlimited.phase_peaks[i])
+            put(out, object, mpl_phase_name((enum mpl_phase)i), bytes(e->unlimited.phase_peaks[i]));
+    return object;
+}
+
 static json_t *peak(struct out *out, const struct memplan_report *report)
 {
     const struct mpl_alternative *a = &report->alternatives[report->best];
@@ -141,6 +153,7 @@ static json_t *peak(struct out *out, const struct memplan_report *report)
     put(out, object, "error", json_real(a->error));
     put(out, object, "phase", text(mpl_phase_name(c->phase)));
     put(out, object, "step", json_integer(c->step));
+    put(out, object, "moments", moments(out, &a->estimate));
     put(out, object, "by_category", by_category(out, c));
     put(out, object, "by_order", by_order(out, c));
     put(out, object, "by_stream", by_stream(out, &a->estimate));
@@ -275,6 +288,42 @@ static json_t *capacity(struct out *out, const struct mpl_capacity *c)
         put(out, object, "communicators", communicators(out, &c->communicators));
     if (c->remark[0])
         put(out, object, "remark", text(c->remark));
+    return object;
+}
+
+static const char *host_moment(uint32_t when)
+{
+    if (when & MPL_HOST_TRAINING)
+        return when & MPL_HOST_SAVING ? "training, saving" : "training";
+    return when & MPL_HOST_LOADING ? "loading" : when & MPL_HOST_SAVING ? "saving" : "page cache";
+}
+
+static json_t *host(struct out *out, const struct memplan_report *report)
+{
+    json_t *object = json_object(), *lines = json_array();
+    struct mpl_host_sum sum;
+
+    mpl_host_add_up(&report->plan, &report->alternatives[report->best].estimate, &sum);
+    for (uint32_t i = 0; i < sum.count; i++) {
+        json_t *line = json_object();
+
+        put(out, line, "name", text(sum.lines[i].name));
+        put(out, line, "bytes", bytes(sum.lines[i].bytes));
+        put(out, line, "moment", text(host_moment(sum.lines[i].when)));
+        put(out, line, "source", text(sum.lines[i].source));
+        push(out, lines, line);
+    }
+    put(out, object, "ranks", json_integer(sum.ranks));
+    put(out, object, "asked_for", json_boolean(sum.is_asked_for));
+    put(out, object, "loading_bytes", bytes(sum.loading_bytes));
+    put(out, object, "training_bytes", bytes(sum.training_bytes));
+    put(out, object, "saving_bytes", bytes(sum.saving_bytes));
+    put(out, object, "peak_bytes", bytes(sum.peak_bytes));
+    if (report->plan.host.memory_bytes > 0) {
+        put(out, object, "memory_bytes", bytes((uint64_t)report->plan.host.memory_bytes));
+        put(out, object, "exceeds", json_boolean(sum.exceeds));
+    }
+    put(out, object, "lines", lines);
     return object;
 }
 
@@ -485,6 +534,7 @@ enum memplan_status mpl_report_to_json(const struct memplan_report *report, char
     put_model(&out, root, &best->estimate);
     if (best->capacity.state == MPL_CAPACITY_KNOWN)
         put(&out, root, "capacity", capacity(&out, &best->capacity));
+    put(&out, root, "host", host(&out, report));
     if (report->alternative_count > 1 || report->uses_readings)
         put(&out, root, "alternatives", alternatives(&out, report));
     if (report->uses_readings) {

@@ -15,7 +15,7 @@ struct cursor {
 static void begin_phase(struct mpl_estimate *e, const struct mpl_mark *mark, struct cursor *now)
 {
     now->peak = now->after = NULL;
-    if (mark->step >= MPL_REPLAY_MAX_STEPS || mark->phase == MPL_PHASE_INIT)
+    if (mark->step >= MPL_REPLAY_MAX_STEPS || mpl_phase_is_apart((enum mpl_phase)mark->phase))
         return;
     if (mark->step + 1u > e->step_count)
         e->step_count = mark->step + 1u;

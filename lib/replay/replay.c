@@ -108,7 +108,12 @@ static void end_phase(struct mpl_progress *run, const struct mpl_counters *now)
         result->allocated_peak = run->phase_peak;
         result->allocated_peak_event = run->phase_peak_event;
     }
-    if (!run->mark || run->mark->phase == MPL_PHASE_INIT || run->mark->step >= MPL_REPLAY_MAX_STEPS)
+    if (!run->mark)
+        return;
+    if (run->phase_peak > result->phase_peaks[run->mark->phase])
+        result->phase_peaks[run->mark->phase] = run->phase_peak;
+    if (mpl_phase_is_apart((enum mpl_phase)run->mark->phase) ||
+        run->mark->step >= MPL_REPLAY_MAX_STEPS)
         return;
     step = &result->steps[run->mark->step];
     if (result->step_count <= run->mark->step)

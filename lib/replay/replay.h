@@ -31,7 +31,8 @@ struct mpl_replay_result {
     uint32_t allocated_peak_event;          /* index into timeline->events, first time */
     uint32_t failed_event;                  /* of the request that failed, when it did */
     uint32_t retries;
-    uint32_t step_count; /* steps reached */
+    uint64_t phase_peaks[MPL_PHASE_COUNT]; /* allocated, over all steps */
+    uint32_t step_count;                   /* steps reached */
     struct mpl_replay_step steps[MPL_REPLAY_MAX_STEPS];
     /* Any budget in [same_from, same_below) gives this very run. */
     uint64_t same_from, same_below;

@@ -272,6 +272,14 @@ struct mpl_float8_spec {
     bool gathers_weights; /* FSDP2 gathers weights in float8 */
 };
 
+/** An evaluation after the last step. */
+struct mpl_evaluation {
+    int64_t batches;                     /* 0: none */
+    int64_t batch_size, sequence_length; /* 0: as in training */
+    int64_t accumulation_steps;          /* 0: everything is gathered on the card */
+    bool keeps_logits, has_gradients;
+};
+
 struct mpl_training {
     int64_t sequence_length, micro_batch_size, gradient_accumulation_steps, steps;
     enum mpl_dtype parameter_dtype, autocast; /* autocast: MPL_DTYPE_NONE when null */
@@ -299,7 +307,9 @@ struct mpl_training {
     bool prepare_for_kbit; /* peft's prepare_model_for_kbit_training was called */
     bool from_config;      /* the model is made on the card with random weights, not loaded */
     bool packing_check;    /* transformers looks for packed sequences in the positions */
-    bool shared_batch;     /* one tensor is input_ids and labels, and lives until the next batch */
+    int64_t prefetch_batches;
+    struct mpl_evaluation evaluation;
+    bool shared_batch; /* one tensor is input_ids and labels, and lives until the next batch */
     /* eagle3 */
     int64_t ttt_steps, documents;
     enum mpl_compile compile;
@@ -347,6 +357,31 @@ struct mpl_device {
     enum mpl_tristate cudnn_attention;
 };
 
+enum mpl_save { MPL_SAVE_NONE = 0, MPL_SAVE_FULL, MPL_SAVE_SHARDED, MPL_SAVE_ASYNC };
+enum mpl_resume { MPL_RESUME_NONE = 0, MPL_RESUME_CPU, MPL_RESUME_CUDA };
+
+struct mpl_checkpoint_spec {
+    enum mpl_resume resume; /* where torch.load puts what it reads */
+    enum mpl_save save;
+};
+
+/** Who reads the model on the host. */
+enum mpl_loading {
+    MPL_LOADING_UNSET = 0,
+    MPL_LOADING_EVERY_RANK,
+    MPL_LOADING_RANK0,
+    MPL_LOADING_META,
+    MPL_LOADING_MMAP,
+};
+
+/** One node's host: reported, never judged. */
+struct mpl_host {
+    int64_t memory_bytes; /* 0: not given */
+    enum mpl_loading loading;
+    int64_t dataloader_workers, prefetch_factor;
+    bool pin_memory;
+};
+
 enum mpl_metric {
     MPL_METRIC_UNKNOWN = 0,
     MPL_METRIC_ALLOCATED,
@@ -386,6 +421,8 @@ struct mpl_plan {
     struct mpl_training training;
     struct mpl_parallelism parallelism;
     struct mpl_device device;
+    struct mpl_checkpoint_spec checkpoint;
+    struct mpl_host host;
     struct mpl_version pytorch, transformers, nccl;
     char framework_name[48];
     char framework_version[48];

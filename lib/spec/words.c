@@ -331,3 +331,14 @@ enum mpl_family mpl_family_of(const char *model_type)
 
 const struct mpl_word mpl_link_words[] = {YES("pcie", MPL_LINK_PCIE),
                                           YES("nvlink", MPL_LINK_NVLINK), END};
+
+const struct mpl_word mpl_resume_words[] = {
+    YES("none", MPL_RESUME_NONE), YES("cpu", MPL_RESUME_CPU), YES("cuda", MPL_RESUME_CUDA), END};
+
+const struct mpl_word mpl_save_words[] = {YES("none", MPL_SAVE_NONE), YES("full", MPL_SAVE_FULL),
+                                          YES("sharded", MPL_SAVE_SHARDED),
+                                          YES("async", MPL_SAVE_ASYNC), END};
+
+const struct mpl_word mpl_loading_words[] = {
+    YES("every_rank", MPL_LOADING_EVERY_RANK), YES("rank0", MPL_LOADING_RANK0),
+    YES("meta", MPL_LOADING_META), YES("mmap", MPL_LOADING_MMAP), END};

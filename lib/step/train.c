@@ -13,11 +13,14 @@
 #include "part/adapter.h"
 #include "part/float8.h"
 #include "part/loss_sampled.h"
+#include "step/around.h"
 #include "step/frozen.h"
 #include "step/reference.h"
 #include "step/repeat.h"
 #include "step/scaler.h"
 #include "step/trainer_metrics.h"
+
+#define MPL_MAX_BATCHES_AHEAD 65 /* training.prefetch_batches, and the one in use */
 
 /* Everything one run needs, on the stack of mpl_trace_run. */
 struct run {
@@ -28,6 +31,8 @@ struct run {
     struct mpl_optim local; /* what this rank's step updates */
     struct mpl_scaler scaler;
     struct mpl_batch batch;
+    struct mpl_batch ahead[MPL_MAX_BATCHES_AHEAD]; /* on the card before their turn, a ring */
+    uint32_t ahead_count, ahead_first;
     struct mpl_tensor *last_loss;
     struct mpl_sampled sampled;                 /* of the last pass over sampled labels */
     struct mpl_tensor *kept_logits, *kept_loss; /* of an output object that outlives its step */
@@ -96,23 +101,39 @@ static void make_grpo_batch(struct run *run, struct mpl_batch *batch)
     batch->item_count = make_input(run->tape, &(struct mpl_shape){0});
 }
 
-/* A shared batch (one tensor is ids and labels) lives until the next one is there. */
-static void make_batch(struct run *run)
+static struct mpl_batch new_batch(struct run *run)
 {
     const struct mpl_training *t = &run->plan->training;
     struct mpl_batch batch = {0};
 
     if (t->loss.name == MPL_LOSS_GRPO) {
         make_grpo_batch(run, &batch);
-    } else {
-        batch.input_ids = make_ids(run->tape, run->plan);
-        batch.labels = t->shared_batch ? mpl_hold(mpl_return(mpl_hold(batch.input_ids)))
-                                       : make_labels(run->tape, run->plan);
-        if (t->padding)
-            batch.attention_mask = make_ids(run->tape, run->plan);
-        if (t->loss.num_items_in_batch)
-            batch.item_count = make_input(run->tape, &(struct mpl_shape){0});
+        return batch;
     }
+    batch.input_ids = make_ids(run->tape, run->plan);
+    batch.labels = t->shared_batch ? mpl_hold(mpl_return(mpl_hold(batch.input_ids)))
+                                   : make_labels(run->tape, run->plan);
+    if (t->padding)
+        batch.attention_mask = make_ids(run->tape, run->plan);
+    if (t->loss.num_items_in_batch)
+        batch.item_count = make_input(run->tape, &(struct mpl_shape){0});
+    return batch;
+}
+
+/* A shared batch (one tensor is ids and labels) lives until the next one is there. With batches
+ * ahead the one whose turn it is was made so many batches ago. */
+static void make_batch(struct run *run)
+{
+    const uint32_t wanted = (uint32_t)run->plan->training.prefetch_batches;
+    struct mpl_batch batch;
+
+    while (run->ahead_count < wanted + 1) {
+        run->ahead[(run->ahead_first + run->ahead_count) % MPL_MAX_BATCHES_AHEAD] = new_batch(run);
+        run->ahead_count++;
+    }
+    batch = run->ahead[run->ahead_first];
+    run->ahead_first = (run->ahead_first + 1) % MPL_MAX_BATCHES_AHEAD;
+    run->ahead_count--;
     drop_batch(run);
     run->batch = batch;
 }
@@ -356,6 +377,14 @@ static void family_step(struct run *run, uint32_t step)
     mpl_optim_step(tape, &run->local);
 }
 
+/* train() returns, or its names are deleted: batch and loss of the last step go. */
+static void drop_last(struct run *run)
+{
+    drop_batch(run);
+    mpl_drop(run->tape, run->last_loss);
+    run->last_loss = NULL;
+}
+
 /* ---- sums that the report wants ---------------------------------------------------------------
  */
 
@@ -460,11 +489,18 @@ static enum memplan_status run_plan(struct run *run, const struct mpl_trace_opti
         run->network.wrapper->construct(run->tape, &run->network);
     mpl_zero_redundancy_construct(run->tape, run->plan, &run->optim);
     mpl_optim_create(run->tape, &run->local);
+    mpl_resume(run->tape, &run->network, &run->local);
     if (loop)
         for (int64_t step = 0; step < run->plan->training.steps && !run->tape->err.status; step++)
             family_step(run, (uint32_t)step);
     else
-        train(run, !run->traces_all && sampling_interval(&run->plan->training) <= 1);
+        train(run, !run->traces_all && sampling_interval(&run->plan->training) <= 1 &&
+                       !run->plan->training.evaluation.batches);
+    if (run->plan->training.evaluation.batches && !run->tape->is_stopped) {
+        mpl_tape_mark(run->tape, (uint32_t)run->plan->training.steps - 1, 0, MPL_PHASE_EVALUATION);
+        drop_last(run);
+        mpl_evaluate(run->tape, &run->network);
+    }
     count_parameters(&run->network, trace);
     trace->optimizer_bytes = optimizer_bytes(&run->local);
     return MEMPLAN_OK;

@@ -10,9 +10,13 @@ static const char *const stream_names[MPL_STREAM_COUNT] = {
 };
 
 static const char *const phase_names[MPL_PHASE_COUNT] = {
-    [MPL_PHASE_INIT] = "init",           [MPL_PHASE_DATA] = "data",
-    [MPL_PHASE_FORWARD] = "forward",     [MPL_PHASE_BACKWARD] = "backward",
+    [MPL_PHASE_INIT] = "init",
+    [MPL_PHASE_DATA] = "data",
+    [MPL_PHASE_FORWARD] = "forward",
+    [MPL_PHASE_BACKWARD] = "backward",
     [MPL_PHASE_OPTIMIZER] = "optimizer",
+    [MPL_PHASE_RESUME] = "resume",
+    [MPL_PHASE_EVALUATION] = "evaluation",
 };
 
 static const char *const category_names[MPL_CATEGORY_COUNT] = {

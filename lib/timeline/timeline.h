@@ -32,6 +32,8 @@ enum mpl_phase {
     MPL_PHASE_FORWARD,
     MPL_PHASE_BACKWARD,
     MPL_PHASE_OPTIMIZER, /* clipping, step, zero_grad */
+    MPL_PHASE_RESUME,    /* a checkpoint is loaded before the first step */
+    MPL_PHASE_EVALUATION,
     MPL_PHASE_COUNT,
 };
 
@@ -108,6 +110,12 @@ struct mpl_step_bytes {
     uint64_t backward_peak, after_backward;
     uint64_t optimizer_peak, after_step;
 };
+
+/** True for a moment that is no part of a step: its figures go into no step. */
+static inline bool mpl_phase_is_apart(enum mpl_phase phase)
+{
+    return phase == MPL_PHASE_INIT || phase == MPL_PHASE_RESUME || phase == MPL_PHASE_EVALUATION;
+}
 
 /** Which of a step's figures a phase belongs to: its peak, its end. NULL for init and data. */
 uint64_t *mpl_step_peak(struct mpl_step_bytes *step, enum mpl_phase phase);

@@ -122,6 +122,15 @@ static void add_ranks(struct memplan_report *report)
             MPL_MOST_SHARDS);
 }
 
+/* Moments whose memory on the card is not computed. */
+static void add_saving(struct memplan_report *report)
+{
+    if (report->plan.checkpoint.save != MPL_SAVE_NONE)
+        add(report, MPL_NOTE_NOT_MODELLED, "checkpoint.save",
+            "what gathering or writing a checkpoint takes on the card is not computed; the host's "
+            "lines are");
+}
+
 /* What attention takes that is in no figure. */
 static void add_attention(struct memplan_report *report, const struct mpl_plan *plan)
 {
@@ -156,6 +165,7 @@ enum memplan_status mpl_notes_collect(const struct mpl_spec *spec, struct mempla
     }
     add_timing(report);
     add_ranks(report);
+    add_saving(report);
     add_attention(report, plan);
     add_routing(report, plan);
     add_capacity(report);
