@@ -2,46 +2,15 @@
 /* The report as JSON (docs/json.md). */
 #include "emit/report_json.h"
 
-#include <jansson.h>
 #include <string.h>
 
 #include "base/fail.h"
-#include "base/utf8.h"
-#include "verdict/host.h"
+#include "emit/report_out.h"
 #include "verdict/readings.h"
 
 /* 95 % of a normal distribution lie within this many deviations. */
 #define COVERAGE            0.95
 #define COVERAGE_DEVIATIONS 1.96
-
-/* jansson's setters accept a NULL value by failing; the document is checked once, at the end. */
-struct out {
-    bool has_failed;
-};
-
-static void put(struct out *out, json_t *object, const char *key, json_t *value)
-{
-    if (json_object_set_new(object, key, value))
-        out->has_failed = true;
-}
-
-static void push(struct out *out, json_t *array, json_t *value)
-{
-    if (json_array_append_new(array, value))
-        out->has_failed = true;
-}
-
-/* A byte count; a budget that no card has is left out by the callers. */
-static json_t *bytes(uint64_t value)
-{
-    return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
-}
-
-/* Text of a field that may have been too small for it. */
-static json_t *text(const char *value)
-{
-    return json_stringn(value, mpl_utf8_whole(value));
-}
 
 static uint64_t device_bytes(const struct mpl_alternative *a)
 {
@@ -129,17 +98,6 @@ static json_t *interval(struct out *out, const struct mpl_alternative *a)
     return object;
 }
 
-/* The highest allocated figure of each kind of moment. */
-static json_t *moments(struct out *out, const struct mpl_estimate *e)
-{
-    json_t *object = json_object();
-
-    for (int i = 0; i < MPL_PHASE_COUNT; i++)
-        if (e->unlimited.phase_peaks[i])
-            put(out, object, mpl_phase_name((enum mpl_phase)i), bytes(e->unlimited.phase_peaks[i]));
-    return object;
-}
-
 static json_t *peak(struct out *out, const struct memplan_report *report)
 {
     const struct mpl_alternative *a = &report->alternatives[report->best];
@@ -153,7 +111,7 @@ static json_t *peak(struct out *out, const struct memplan_report *report)
     put(out, object, "error", json_real(a->error));
     put(out, object, "phase", text(mpl_phase_name(c->phase)));
     put(out, object, "step", json_integer(c->step));
-    put(out, object, "moments", moments(out, &a->estimate));
+    put(out, object, "moments", mpl_out_moments(out, &a->estimate));
     put(out, object, "by_category", by_category(out, c));
     put(out, object, "by_order", by_order(out, c));
     put(out, object, "by_stream", by_stream(out, &a->estimate));
@@ -242,29 +200,6 @@ static json_t *ranks(struct out *out, const struct memplan_report *report)
     return array;
 }
 
-/* One object for each kind of communicator. */
-static json_t *communicators(struct out *out, const struct mpl_communicators *list)
-{
-    json_t *array = json_array();
-
-    for (uint32_t i = 0; i < list->count; i++) {
-        const struct mpl_communicator *c = &list->of[i];
-        json_t *object = json_object();
-
-        put(out, object, "group", text(c->group.name));
-        put(out, object, "why", text(c->group.why));
-        put(out, object, "count", json_integer(c->count));
-        put(out, object, "ranks", json_integer(c->group.ranks));
-        put(out, object, "nodes", json_integer(c->group.nodes));
-        put(out, object, "low_bytes", bytes(c->each.low_bytes));
-        put(out, object, "expected_bytes", bytes(c->each.expected_bytes));
-        put(out, object, "high_bytes", bytes(c->each.high_bytes));
-        put(out, object, "source", text(c->each.source));
-        push(out, array, object);
-    }
-    return array;
-}
-
 static json_t *capacity(struct out *out, const struct mpl_capacity *c)
 {
     json_t *object = json_object();
@@ -285,45 +220,9 @@ static json_t *capacity(struct out *out, const struct mpl_capacity *c)
     if (c->nccl.source)
         put(out, object, "nccl_source", text(c->nccl.source));
     if (c->communicators.count && !c->nccl_is_given)
-        put(out, object, "communicators", communicators(out, &c->communicators));
+        put(out, object, "communicators", mpl_out_communicators(out, &c->communicators));
     if (c->remark[0])
         put(out, object, "remark", text(c->remark));
-    return object;
-}
-
-static const char *host_moment(uint32_t when)
-{
-    if (when & MPL_HOST_TRAINING)
-        return when & MPL_HOST_SAVING ? "training, saving" : "training";
-    return when & MPL_HOST_LOADING ? "loading" : when & MPL_HOST_SAVING ? "saving" : "page cache";
-}
-
-static json_t *host(struct out *out, const struct memplan_report *report)
-{
-    json_t *object = json_object(), *lines = json_array();
-    struct mpl_host_sum sum;
-
-    mpl_host_add_up(&report->plan, &report->alternatives[report->best].estimate, &sum);
-    for (uint32_t i = 0; i < sum.count; i++) {
-        json_t *line = json_object();
-
-        put(out, line, "name", text(sum.lines[i].name));
-        put(out, line, "bytes", bytes(sum.lines[i].bytes));
-        put(out, line, "moment", text(host_moment(sum.lines[i].when)));
-        put(out, line, "source", text(sum.lines[i].source));
-        push(out, lines, line);
-    }
-    put(out, object, "ranks", json_integer(sum.ranks));
-    put(out, object, "asked_for", json_boolean(sum.is_asked_for));
-    put(out, object, "loading_bytes", bytes(sum.loading_bytes));
-    put(out, object, "training_bytes", bytes(sum.training_bytes));
-    put(out, object, "saving_bytes", bytes(sum.saving_bytes));
-    put(out, object, "peak_bytes", bytes(sum.peak_bytes));
-    if (report->plan.host.memory_bytes > 0) {
-        put(out, object, "memory_bytes", bytes((uint64_t)report->plan.host.memory_bytes));
-        put(out, object, "exceeds", json_boolean(sum.exceeds));
-    }
-    put(out, object, "lines", lines);
     return object;
 }
 
@@ -534,7 +433,7 @@ enum memplan_status mpl_report_to_json(const struct memplan_report *report, char
     put_model(&out, root, &best->estimate);
     if (best->capacity.state == MPL_CAPACITY_KNOWN)
         put(&out, root, "capacity", capacity(&out, &best->capacity));
-    put(&out, root, "host", host(&out, report));
+    put(&out, root, "host", mpl_out_host(&out, report));
     if (report->alternative_count > 1 || report->uses_readings)
         put(&out, root, "alternatives", alternatives(&out, report));
     if (report->uses_readings) {
