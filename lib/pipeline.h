@@ -36,7 +36,7 @@ struct mpl_alternative {
     struct mpl_estimate estimate;     /* of the worst rank that was computed */
     struct mpl_rank_classes ranks;    /* count 0: the plan names the rank */
     struct mpl_rank_figures *figures; /* one for each class of ranks, when they differ */
-    int64_t rank;                     /* whose estimate it is; -1: any */
+    int64_t rank;                     /* whose estimate it is */
     struct mpl_capacity capacity;
     double error;    /* relative, at the plan's length */
     double survival; /* -1 without a device */

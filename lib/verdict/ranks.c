@@ -92,7 +92,7 @@ enum memplan_status mpl_ranks_estimate(struct mpl_estimator *estimator, struct m
     const bool is_given = plan->parallelism.rank >= 0;
     enum memplan_status status;
 
-    if (!is_given && !plan->parallelism.zero1)
+    if (!is_given)
         plan->parallelism.rank = 0;
     a->rank = plan->parallelism.rank;
     estimator->ranks = is_given ? NULL : &a->ranks;
