@@ -54,6 +54,10 @@ static const struct recorded_row {
      "{\"batches\": 2, \"batch_size\": 8, \"keep_logits\": false, \"accumulation_steps\": 0, "
      "\"gradients\": true}",
      "cpu", 33874432, 113796608, 269832704, 312475648, "evaluation"},
+    {"\"parameter_dtype\": \"float32\", \"autocast\": \"bfloat16\", \"activation_checkpointing\": "
+     "\"full\", \"optimizer\": {\"name\": \"adamw\"}, \"evaluation\": {\"batches\": 3, "
+     "\"keep_logits\": true, \"accumulation_steps\": 0, \"gradients\": false}",
+     "none", 0, 141812736, 159541760, 226492416, "evaluation"},
 };
 
 START_TEST(peaks_are_the_recorded_ones)
