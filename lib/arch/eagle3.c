@@ -3,7 +3,7 @@
  * The EAGLE-3 drafter as the speculators library trains it: parameters, modules, batch, loop.
  *
  * source: speculators/models/eagle3/core.py, train/trainer.py, train/utils.py
- * (apply_fully_sharded), releases 0.3.0 and 0.4.0.1 and commit 661d3ed3
+ * (apply_fully_sharded), releases 0.3.0 to 0.6.0.2 and commit 661d3ed3
  */
 #include "arch/eagle3.h"
 
@@ -13,6 +13,7 @@
 #include "arch/arch.h"
 #include "base/fail.h"
 #include "parallel/fsdp2.h"
+#include "spec/speculators.h"
 
 /* ---- description ------------------------------------------------------------------------------
  */
@@ -68,24 +69,59 @@ static void add_layer(struct mpl_network *network, struct mpl_eagle3 *e)
     layer->kwargs[1] = &e->sin;
 }
 
-static void describe(struct mpl_network *network, struct mpl_eagle3 *e)
+static void add_selectors(struct mpl_network *network, struct mpl_eagle3 *e)
+{
+    const struct mpl_eagle3_sizes *s = &e->sizes;
+    const char *const names[] = {"d2t", "t2d"};
+    const int64_t rows[] = {s->draft_vocab, s->vocab};
+    const enum mpl_dtype dtypes[] = {MPL_INT64, MPL_BOOL};
+
+    for (int i = 0; i < 2; i++) {
+        const int of = s->release->casts_model ? 1 - i : i;
+
+        e->selectors[i] = mpl_network_add_buffer(network, names[of], mpl_shape1(mpl_dim(rows[of])));
+        mpl_network_set_dtype(network, e->selectors[i], dtypes[of]);
+    }
+}
+
+static void add_vocabulary(struct mpl_network *network, struct mpl_eagle3 *e)
 {
     const struct mpl_eagle3_sizes *s = &e->sizes;
 
+    e->embed = add(network, "embed_tokens.weight", s->vocab, s->hidden, false);
+    e->head = add(network, "lm_head.weight", s->draft_vocab, s->hidden, !s->release->casts_model);
+    e->verifier_head = add(network, "verifier_lm_head.weight", s->draft_vocab, s->hidden, false);
+}
+
+static void add_norm(struct mpl_network *network, struct mpl_eagle3 *e)
+{
+    e->norm = add(network, "norm.weight", e->sizes.hidden, 0, true);
+}
+
+/* In the order of the module's attributes. */
+static void describe(struct mpl_network *network, struct mpl_eagle3 *e)
+{
+    const struct mpl_eagle3_sizes *s = &e->sizes;
+    const bool is_late = s->release->casts_model;
+
     network->modules[0].name = "root";
-    e->selectors[0] = mpl_network_add_buffer(network, "d2t", mpl_shape1(mpl_dim(s->draft_vocab)));
-    e->selectors[1] = mpl_network_add_buffer(network, "t2d", mpl_shape1(mpl_dim(s->vocab)));
-    network->parameters[e->selectors[0]].dtype = MPL_INT64;
-    network->parameters[e->selectors[1]].dtype = MPL_BOOL;
+    add_selectors(network, e);
+    if (is_late)
+        add_vocabulary(network, e);
     e->fc = add(network, "fc.weight", s->hidden, 3 * s->hidden, true);
     add_layer(network, e);
-    e->norm = add(network, "norm.weight", s->hidden, 0, true);
+    if (!is_late)
+        add_norm(network, e);
     e->inverse_frequency = mpl_network_add_buffer(network, "rotary_emb.inv_freq",
                                                   mpl_shape1(mpl_dim(s->head_dim / 2)));
-    e->embed = add(network, "embed_tokens.weight", s->vocab, s->hidden, false);
-    e->head = add(network, "lm_head.weight", s->draft_vocab, s->hidden, true);
-    e->verifier_head = add(network, "verifier_lm_head.weight", s->draft_vocab, s->hidden, false);
-    if (s->has_verifier_norm)
+    if (is_late) {
+        mpl_network_set_dtype(network, e->inverse_frequency,
+                              network->plan->training.parameter_dtype);
+        add_norm(network, e);
+    } else {
+        add_vocabulary(network, e);
+    }
+    if (s->release->has_verifier_norm)
         e->verifier_norm = add(network, "verifier_norm.weight", s->hidden, 0, false);
 }
 
@@ -132,14 +168,14 @@ static void set_sizes(const struct mpl_plan *plan, struct mpl_eagle3_sizes *s)
         .draft_vocab = m->draft_vocab_size,
         .vocab = m->vocab_size,
         .steps = plan->training.ttt_steps,
-        .has_verifier_norm = !strncmp(plan->framework_version, "0.4", 3),
+        .release = mpl_speculators_find(plan->framework_version),
         .has_mixed_order = is_at_least(&plan->pytorch, 2, 10),
         .results_are_free = !is_at_least(&plan->pytorch, 2, 11),
         .multiprocessors = plan->device.multiprocessors > 0 ? plan->device.multiprocessors : 108,
         .threads = believed_threads(plan),
         .inner_split = cc >= 10 && is_at_least(&plan->pytorch, 2, 11) ? 524288 : 8192,
     };
-    s->is_broken = s->has_verifier_norm && is_at_least(&plan->pytorch, 2, 10);
+    s->is_broken = s->release->has_verifier_norm && is_at_least(&plan->pytorch, 2, 10);
     s->is_eager = plan->training.compile != MPL_COMPILE_INDUCTOR;
     set_formats(plan, s);
 }
@@ -172,65 +208,6 @@ static enum memplan_status check(const struct mpl_network *network,
                         "flex_attention refuses the masks of later steps",
                         (long long)s->tokens.n, MPL_EAGLE3_BLOCK);
     return MEMPLAN_OK;
-}
-
-/* ---- memory before the first step -------------------------------------------------------------
- */
-
-static struct mpl_tensor *take(struct mpl_tape *tape, const struct mpl_network *network, uint32_t i)
-{
-    const struct mpl_parameter *p = &network->parameters[i];
-
-    return mpl_hold(mpl_empty(tape, "empty.memory_format", p->dtype, &p->shape));
-}
-
-/* Whole parameters are on the device before they are sharded; the verifier's head is read in full,
- * [vocab, hidden] float32, and cut to the draft vocabulary. */
-static void load_verifier(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl_tensor **head_out,
-                          struct mpl_tensor **verifier_head_out)
-{
-    const struct mpl_network *network = e->network;
-    struct mpl_tensor *whole = take(tape, network, e->embed);
-    struct mpl_tensor *cut = take(tape, network, e->head);
-
-    mpl_drop(tape, whole);
-    *head_out = take(tape, network, e->head);
-    *verifier_head_out = take(tape, network, e->verifier_head);
-    mpl_drop(tape, cut);
-}
-
-static void give_memory(struct mpl_tape *tape, struct mpl_network *network, uint32_t first,
-                        uint32_t count)
-{
-    for (uint32_t i = first; i < first + count; i++)
-        mpl_network_materialize_one(tape, network, i);
-}
-
-static void materialize(struct mpl_tape *tape, struct mpl_network *network)
-{
-    struct mpl_eagle3 *e = network->family;
-    const struct mpl_module *layer = &network->modules[1];
-    const uint32_t after = layer->first_parameter + layer->parameter_count;
-    struct mpl_tensor *whole[6] = {NULL};
-
-    if (!network->sharding) {
-        mpl_network_materialize(tape, network);
-        return;
-    }
-    give_memory(tape, network, e->selectors[0], 2);
-    load_verifier(tape, e, &whole[0], &whole[1]);
-    whole[2] = take(tape, network, e->fc);
-    whole[3] = take(tape, network, e->norm);
-    whole[4] = take(tape, network, e->embed);
-    if (e->sizes.has_verifier_norm)
-        whole[5] = take(tape, network, e->verifier_norm);
-    give_memory(tape, network, e->inverse_frequency, 1);
-    give_memory(tape, network, e->fc, 1);
-    give_memory(tape, network, e->norm, 1);
-    give_memory(tape, network, e->embed, network->parameter_count - e->embed);
-    for (int i = 0; i < 6; i++)
-        mpl_drop(tape, whole[i]);
-    give_memory(tape, network, layer->first_parameter, after - layer->first_parameter);
 }
 
 /* ---- loop -------------------------------------------------------------------------------------
@@ -334,14 +311,14 @@ static struct mpl_tensor *forward(struct mpl_tape *tape, struct mpl_network *net
     return loss;
 }
 
-static const struct mpl_loop loop = {materialize, make_batch, forward};
+static const struct mpl_loop loop = {mpl_eagle3_load, make_batch, forward};
 
 static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
 {
     struct mpl_eagle3 *e = mpl_arena_zalloc(network->arena, sizeof(*e));
     enum memplan_status status;
 
-    network->parameter_cap = 20;
+    network->parameter_cap = MPL_EAGLE3_PARAMETERS;
     network->parameters =
         mpl_arena_zalloc(network->arena, network->parameter_cap * sizeof(*network->parameters));
     network->module_count = 2;

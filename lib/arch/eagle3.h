@@ -4,11 +4,13 @@
 #define MPL_ARCH_EAGLE3_H
 
 #include "compile/inductor.h"
+#include "spec/speculators.h"
 #include "step/network.h"
 
-#define MPL_EAGLE3_BLOCK   128 /* tokens; BlockMask.BLOCK_SIZE */
-#define MPL_EAGLE3_MASKS   9
-#define MPL_EAGLE3_GARBAGE 40
+#define MPL_EAGLE3_BLOCK      128 /* tokens; BlockMask.BLOCK_SIZE */
+#define MPL_EAGLE3_MASKS      9
+#define MPL_EAGLE3_GARBAGE    40
+#define MPL_EAGLE3_PARAMETERS 20
 
 /** The layer's parameters, in the order of named_parameters(). */
 enum mpl_eagle3_weight {
@@ -32,7 +34,7 @@ struct mpl_eagle3_sizes {
     int64_t attention, kv;                  /* heads times head_dim */
     int64_t draft_vocab, vocab, steps;      /* steps: of training-time test */
     enum mpl_dtype layer_dtype, root_dtype;
-    bool has_verifier_norm;
+    const struct mpl_speculators *release;
     bool is_eager;  /* only the attention kernel is compiled */
     bool is_broken; /* Dynamo breaks the layer's graph after its first norms */
     bool has_mixed_order, results_are_free;
@@ -65,7 +67,7 @@ struct mpl_eagle3 {
     const struct mpl_eagle3_code *code;
     struct mpl_eagle3_sizes sizes;
     uint32_t fc, norm, embed, head, verifier_head, verifier_norm, inverse_frequency;
-    uint32_t selectors[2]; /* buffers d2t, t2d */
+    uint32_t selectors[2]; /* buffers d2t, t2d; from 0.5.0 in the other order */
     uint32_t layer[MPL_EAGLE3_WEIGHTS];
 
     /* the training loop's names */
@@ -247,6 +249,9 @@ struct mpl_tensor *mpl_eagle3_dense_mask(struct mpl_tape *tape, struct mpl_dim n
 struct mpl_tensor *mpl_eagle3_flex(struct mpl_tape *tape, const struct mpl_eagle3 *e,
                                    struct mpl_tensor *q, struct mpl_tensor *k,
                                    struct mpl_tensor *v);
+
+/** loop->materialize */
+void mpl_eagle3_load(struct mpl_tape *tape, struct mpl_network *network);
 
 /** network->forward */
 struct mpl_tensor *mpl_eagle3_forward(struct mpl_tape *tape, struct mpl_network *network,

@@ -181,10 +181,10 @@ static struct mpl_tensor *targets(struct mpl_tape *tape, const struct mpl_eagle3
     struct mpl_network *network = e->network;
     struct mpl_tensor *last = mpl_hold(e->batch.last_hidden_states), *out;
 
-    if (e->sizes.has_verifier_norm && e->sizes.is_eager)
+    if (e->sizes.release->has_verifier_norm && e->sizes.is_eager)
         mpl_rebind(tape, &last,
                    mpl_rms_norm(tape, mpl_network_weight(network, e->verifier_norm), last));
-    else if (e->sizes.has_verifier_norm)
+    else if (e->sizes.release->has_verifier_norm)
         mpl_rebind(tape, &last, states(tape, e, "empty_strided_cuda", e->sizes.hidden));
     out = mpl_hold(mpl_op_linear(tape, last, mpl_network_weight(network, e->verifier_head), NULL));
     mpl_drop(tape, last);

@@ -208,10 +208,10 @@ static struct mpl_fsdp2_policy root_policy(const struct mpl_plan *plan,
 {
     const enum mpl_dtype dtype = plan->parallelism.root_dtype;
 
-    if (dtype == MPL_DTYPE_NONE || dtype == group.param_dtype)
-        return group;
     if (dtype == plan->training.parameter_dtype)
         return (struct mpl_fsdp2_policy){MPL_DTYPE_NONE, MPL_DTYPE_NONE, false};
+    if (dtype == MPL_DTYPE_NONE || dtype == group.param_dtype)
+        return group;
     return (struct mpl_fsdp2_policy){dtype, MPL_DTYPE_NONE, true};
 }
 

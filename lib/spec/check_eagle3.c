@@ -4,11 +4,25 @@
 
 #include <string.h>
 
+#include "spec/speculators.h"
 #include "spec/text.h"
+
+/* From 0.5.0 the whole model has the format of the hidden states, and the root no policy. */
+static bool is_cast_well(const struct mpl_plan *plan, const struct mpl_speculators *release)
+{
+    const enum mpl_dtype dtype = plan->training.parameter_dtype;
+
+    if (!release || !release->casts_model)
+        return true;
+    return plan->training.batch_dtype == dtype &&
+           (plan->parallelism.strategy != MPL_STRATEGY_FSDP2 ||
+            plan->parallelism.root_dtype == dtype);
+}
 
 /* The library's trainer leaves no choice in these. */
 static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct memplan_error *err)
 {
+    const struct mpl_speculators *release = mpl_speculators_find(plan->framework_version);
     const struct mpl_training *t = &plan->training;
     const struct mpl_gap gaps[] = {
         {t->attention != MPL_ATTENTION_FLEX, "/training/attention",
@@ -16,21 +30,26 @@ static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct
         {t->loss.name != MPL_LOSS_KL_DIV, "/training/loss/name",
          "training.loss.name: the drafter's loss is kl_div"},
         {t->autocast != MPL_DTYPE_NONE, "/training/autocast",
-         "training.autocast: not modelled for eagle3"},
+         "training.autocast: the modelled releases' trainer has no such option"},
         {t->activation_checkpointing != MPL_CHECKPOINTING_NONE,
          "/training/activation_checkpointing",
-         "training.activation_checkpointing: not modelled for eagle3"},
+         "training.activation_checkpointing: the trainer has no such option"},
         {t->offload_activations, "/training/offload_activations",
-         "training.offload_activations: not modelled for eagle3"},
+         "training.offload_activations: the trainer has no such option"},
         {t->loss_scaling || t->loss.label_smoothing > 0 || t->loss.num_items_in_batch ||
              t->loss.logits_to_keep,
          "/training/loss", "training.loss: the drafter's loss is its own"},
         {t->micro_batch_size != 1, "/training/micro_batch_size",
          "training.micro_batch_size: the drafter's batch is one packed sequence, expected 1"},
         {t->gradient_accumulation_steps != 1, "/training/gradient_accumulation_steps",
-         "training.gradient_accumulation_steps: not modelled for eagle3"},
-        {t->parameter_dtype != MPL_FLOAT32, "/training/parameter_dtype",
-         "training.parameter_dtype: the drafter is trained from float32 weights"},
+         "training.gradient_accumulation_steps: the trainer has no such option, expected 1"},
+        {t->parameter_dtype != MPL_FLOAT32 && !(release && release->casts_model),
+         "/training/parameter_dtype",
+         "training.parameter_dtype: before 0.5.0 the drafter is trained from float32 weights"},
+        {!is_cast_well(plan, release), "/training/parameter_dtype",
+         "training.parameter_dtype: from 0.5.0 on the trainer casts the whole drafter to the "
+         "format of the hidden states (bfloat16 by default): expected training.parameter_dtype, "
+         "training.batch_dtype and parallelism.root_dtype to be the same"},
         {t->optimizer.name != MPL_ADAMW || t->optimizer.fused == MPL_TRUE ||
              t->optimizer.foreach == MPL_FALSE || t->optimizer.amsgrad || t->optimizer.maximize ||
              t->optimizer.in_backward || t->optimizer.master_weights,
@@ -40,7 +59,7 @@ static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct
         {!t->zero_grad_set_to_none, "/training/zero_grad_set_to_none",
          "training.zero_grad_set_to_none: the trainer sets gradients to none"},
         {t->keep_outputs, "/training/keep_outputs",
-         "training.keep_outputs: not modelled for eagle3"},
+         "training.keep_outputs: what the trainer keeps is modelled; it has no such option"},
     };
 
     return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
@@ -49,18 +68,16 @@ static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct
 enum memplan_status mpl_check_eagle3(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_parallelism *p = &plan->parallelism;
-    const char *version = plan->framework_version;
     const struct mpl_gap gaps[] = {
         {p->strategy != MPL_STRATEGY_NONE && p->strategy != MPL_STRATEGY_FSDP2,
          "/parallelism/strategy",
          "parallelism.strategy: the drafter is modelled on one card and with fsdp2"},
         {strcmp(plan->framework_name, "speculators") != 0, "/framework/name",
          "framework.name: eagle3 is modelled as speculators trains it"},
-        {strcmp(version, "0.3.0") != 0 && strcmp(version, "0.4.0.1") != 0 &&
-             strcmp(version, "661d3ed3") != 0,
-         "/framework/version",
-         "framework.version: this version of speculators is not modelled; modelled: 0.3.0, "
-         "0.4.0.1, commit 661d3ed3"},
+        {!mpl_speculators_find(plan->framework_version), "/framework/version",
+         "framework.version: this version of speculators is not modelled; modelled: 0.3.0, 0.4.0, "
+         "0.4.0.1, 0.5.0, commit 661d3ed3 (later ones have other losses; from 0.7.0 on the trainer "
+         "uses autocast and DDP)"},
         {plan->model.num_hidden_layers != 1, "/model/num_hidden_layers",
          "model.num_hidden_layers: a drafter of more than one layer is not modelled"},
         {plan->model.rope_type == MPL_ROPE_DYNAMIC || plan->model.rope_type == MPL_ROPE_LONGROPE,
@@ -75,15 +92,16 @@ enum memplan_status mpl_check_eagle3(const struct mpl_plan *plan, struct memplan
         {plan->model.tie_word_embeddings, "/model/tie_word_embeddings",
          "model.tie_word_embeddings: the drafter's head is its own"},
         {p->replicate != 1, "/parallelism/replicate",
-         "parallelism.replicate: not modelled for eagle3"},
+         "parallelism.replicate: the trainer shards over all ranks"},
         {p->cpu_offload, "/parallelism/cpu_offload",
-         "parallelism.cpu_offload: not modelled for eagle3"},
+         "parallelism.cpu_offload: the trainer has no such option"},
         {p->wrap != MPL_WRAP_LAYER, "/parallelism/wrap",
          "parallelism.wrap: the trainer wraps each layer; modelled: layer"},
         {p->reshard_after_forward != MPL_UNSET || p->root_reshard_after_forward != MPL_UNSET,
          "/parallelism/reshard_after_forward",
          "parallelism.reshard_after_forward: the trainer leaves PyTorch's choice"},
-        {p->no_sync, "/parallelism/no_sync", "parallelism.no_sync: not modelled for eagle3"},
+        {p->no_sync, "/parallelism/no_sync",
+         "parallelism.no_sync: the trainer has no accumulation"},
     };
     enum memplan_status status = check_eagle3_loop(plan, err);
 

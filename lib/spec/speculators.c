@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stage "spec": the releases of speculators that are modelled.
+ *
+ * source: speculators/train/trainer.py (setup_model), speculators/model.py (DraftVocabMixin),
+ * speculators/models/eagle3/core.py, models/metrics.py, of each release
+ */
+#include "spec/speculators.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const struct mpl_speculators releases[] = {
+    {"0.3.0", false, false},  {"661d3ed3", false, false}, {"0.4.0", true, false},
+    {"0.4.0.1", true, false}, {"0.5.0", true, true},
+};
+
+const struct mpl_speculators *mpl_speculators_find(const char *version)
+{
+    for (size_t i = 0; i < sizeof(releases) / sizeof(releases[0]); i++)
+        if (strcmp(releases[i].version, version) == 0)
+            return &releases[i];
+    return NULL;
+}
