@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "arch/arch.h"
+#include "arch/specforge.h"
 #include "base/fail.h"
 #include "parallel/fsdp2.h"
 #include "spec/speculators.h"
@@ -152,7 +153,7 @@ static int64_t believed_threads(const struct mpl_plan *plan)
     return (cc >= 81 && cc < 90) || cc >= 120 ? 1536 : 2048;
 }
 
-static void set_sizes(const struct mpl_plan *plan, struct mpl_eagle3_sizes *s)
+void mpl_eagle3_set_sizes(const struct mpl_plan *plan, struct mpl_eagle3_sizes *s)
 {
     const struct mpl_model *m = &plan->model;
     const double cc = plan->device.compute_capability;
@@ -175,7 +176,8 @@ static void set_sizes(const struct mpl_plan *plan, struct mpl_eagle3_sizes *s)
         .threads = believed_threads(plan),
         .inner_split = cc >= 10 && is_at_least(&plan->pytorch, 2, 11) ? 524288 : 8192,
     };
-    s->is_broken = s->release->has_verifier_norm && is_at_least(&plan->pytorch, 2, 10);
+    s->is_broken =
+        s->release && s->release->has_verifier_norm && is_at_least(&plan->pytorch, 2, 10);
     s->is_eager = plan->training.compile != MPL_COMPILE_INDUCTOR;
     set_formats(plan, s);
 }
@@ -311,9 +313,10 @@ static struct mpl_tensor *forward(struct mpl_tape *tape, struct mpl_network *net
     return loss;
 }
 
-static const struct mpl_loop loop = {mpl_eagle3_load, make_batch, forward};
+static const struct mpl_loop loop = {
+    .materialize = mpl_eagle3_load, .make_batch = make_batch, .forward = forward};
 
-static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
+static enum memplan_status build_speculators(struct mpl_network *network, struct memplan_error *err)
 {
     struct mpl_eagle3 *e = mpl_arena_zalloc(network->arena, sizeof(*e));
     enum memplan_status status;
@@ -327,7 +330,7 @@ static enum memplan_status build(struct mpl_network *network, struct memplan_err
     if (!e || !network->parameters || !network->modules)
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while building the model");
     e->network = network;
-    set_sizes(network->plan, &e->sizes);
+    mpl_eagle3_set_sizes(network->plan, &e->sizes);
     e->code = e->sizes.is_eager ? &mpl_eagle3_eager_code : &mpl_eagle3_compiled_code;
     if ((status = check(network, &e->sizes, err)))
         return status;
@@ -343,7 +346,15 @@ static enum memplan_status build(struct mpl_network *network, struct memplan_err
     return MEMPLAN_OK;
 }
 
+static enum memplan_status build(struct mpl_network *network, struct memplan_error *err)
+{
+    return strcmp(network->plan->framework_name, "specforge") == 0
+               ? mpl_specforge_build(network, err)
+               : build_speculators(network, err);
+}
+
 const struct mpl_arch mpl_arch_eagle3 = {
-    .config = {.model_type = "eagle3", .help = "EAGLE-3 drafter, as speculators trains it"},
+    .config = {.model_type = "eagle3",
+               .help = "EAGLE-3 drafter, as speculators or SpecForge trains it"},
     .build = build,
 };

@@ -250,6 +250,9 @@ struct mpl_tensor *mpl_eagle3_flex(struct mpl_tape *tape, const struct mpl_eagle
                                    struct mpl_tensor *q, struct mpl_tensor *k,
                                    struct mpl_tensor *v);
 
+/** Sizes of the plan; tokens: of the whole batch. */
+void mpl_eagle3_set_sizes(const struct mpl_plan *plan, struct mpl_eagle3_sizes *s);
+
 /** loop->materialize */
 void mpl_eagle3_load(struct mpl_tape *tape, struct mpl_network *network);
 

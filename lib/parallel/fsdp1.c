@@ -285,6 +285,13 @@ static bool is_unit(const struct mpl_module *module, enum mpl_wrap wrap)
 
 #define MOST_PIECES 255 /* gradients that one node of the tape takes */
 
+/* With use_orig_params a flat parameter that trains in part has a gradient as a whole; compared for
+ * SpecForge's drafter only. */
+static bool takes_frozen(const struct mpl_plan *plan)
+{
+    return plan->parallelism.use_orig_params && strcmp(plan->framework_name, "specforge") == 0;
+}
+
 /* Takes the parameters that no unit has yet; owned marks those that one has. */
 static enum memplan_status fill_unit(struct mpl_fsdp1_unit *unit, bool *owned,
                                      struct memplan_error *err)
@@ -303,7 +310,8 @@ static enum memplan_status fill_unit(struct mpl_fsdp1_unit *unit, bool *owned,
         if (p->is_buffer || owned[i])
             continue;
         owned[i] = true;
-        if (!p->is_trainable)
+        unit->has_frozen |= !p->is_trainable;
+        if (!p->is_trainable && !takes_frozen(network->plan))
             return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/frozen",
                             "training.frozen: frozen weights (\"%s\") with fsdp1 are not modelled",
                             p->name);

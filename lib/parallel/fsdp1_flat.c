@@ -78,7 +78,9 @@ void mpl_fsdp1_lay_out(struct mpl_fsdp1_unit *unit)
 static void make_leaf(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit, uint32_t i)
 {
     const struct mpl_fsdp1_piece *piece = &unit->pieces[i];
-    const int64_t rank = unit->fsdp->network->plan->parallelism.rank;
+    const int64_t asked = unit->fsdp->network->plan->parallelism.rank;
+    /* the embedding comes first: where it is frozen, the last rank trains most */
+    const int64_t rank = asked < 0 && unit->has_frozen ? (int64_t)unit->fsdp->shards - 1 : asked;
     const uint64_t low = unit->fsdp->shards > 1 && rank > 0
                              ? mpl_mul((uint64_t)rank % unit->fsdp->shards, unit->shard_numel)
                              : 0;

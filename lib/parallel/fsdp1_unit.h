@@ -30,7 +30,8 @@ struct mpl_fsdp1_unit {
     struct mpl_tensor *saved;     /* reduced gradient of this backward */
     struct mpl_tensor *gradient;  /* reduced gradient between backward and the next forward */
 
-    int64_t use; /* in the order of forwards; -1: none */
+    int64_t use;     /* in the order of forwards; -1: none */
+    bool has_frozen; /* some of its parameters do not train */
     bool needs_backward_unshard, is_prefetched, ran_pre_backward;
 };
 

@@ -65,7 +65,7 @@ static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct
     return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 }
 
-enum memplan_status mpl_check_eagle3(const struct mpl_plan *plan, struct memplan_error *err)
+static enum memplan_status check_speculators(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_parallelism *p = &plan->parallelism;
     const struct mpl_gap gaps[] = {
@@ -73,7 +73,7 @@ enum memplan_status mpl_check_eagle3(const struct mpl_plan *plan, struct memplan
          "/parallelism/strategy",
          "parallelism.strategy: the drafter is modelled on one card and with fsdp2"},
         {strcmp(plan->framework_name, "speculators") != 0, "/framework/name",
-         "framework.name: eagle3 is modelled as speculators trains it"},
+         "framework.name: eagle3 is modelled as speculators and specforge train it"},
         {!mpl_speculators_find(plan->framework_version), "/framework/version",
          "framework.version: this version of speculators is not modelled; modelled: 0.3.0, 0.4.0, "
          "0.4.0.1, 0.5.0, commit 661d3ed3 (later ones have other losses; from 0.7.0 on the trainer "
@@ -106,4 +106,10 @@ enum memplan_status mpl_check_eagle3(const struct mpl_plan *plan, struct memplan
     enum memplan_status status = check_eagle3_loop(plan, err);
 
     return status ? status : mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
+enum memplan_status mpl_check_eagle3(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    return strcmp(plan->framework_name, "specforge") == 0 ? mpl_check_specforge(plan, err)
+                                                          : check_speculators(plan, err);
 }

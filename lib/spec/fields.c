@@ -339,7 +339,7 @@ static const struct mpl_field field_table[] = {
      .type = MPL_FIELD_NAME,
      AT(framework_name),
      ROOM(framework_name),
-     WORDS(framework, "loop, speculators, transformers-trainer, trl-sft, accelerate"),
+     WORDS(framework, "loop, speculators, specforge, transformers-trainer, trl-sft, accelerate"),
      .fallback = "\"loop\"",
      .fallback_eagle3 = "\"speculators\"",
      .help =

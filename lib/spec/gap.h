@@ -25,4 +25,7 @@ enum memplan_status mpl_check_float8(const struct mpl_plan *plan, struct memplan
 /** What speculators' trainer does not do, or was not compared: check_eagle3.c. */
 enum memplan_status mpl_check_eagle3(const struct mpl_plan *plan, struct memplan_error *err);
 
+/** The same of SpecForge's: check_specforge.c. */
+enum memplan_status mpl_check_specforge(const struct mpl_plan *plan, struct memplan_error *err);
+
 #endif

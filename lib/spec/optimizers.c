@@ -3,6 +3,7 @@
 #include "spec/optimizers.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/fail.h"
 #include "spec/check.h"
@@ -291,8 +292,11 @@ enum memplan_status mpl_optimizer_check(const struct mpl_plan *plan, struct memp
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/name",
                         "training.optimizer.name: %s over sharded weights is not modelled",
                         mpl_optimizer_word(o->name));
-    if (o->master_weights && (o->name == MPL_MUON || o->name == MPL_ADAMW_CPU_OFFLOAD ||
-                              plan->parallelism.strategy != MPL_STRATEGY_NONE))
+    if (o->master_weights &&
+        (o->name == MPL_MUON || o->name == MPL_ADAMW_CPU_OFFLOAD ||
+         (plan->parallelism.strategy != MPL_STRATEGY_NONE &&
+          !(plan->parallelism.strategy == MPL_STRATEGY_FSDP1 && plan->parallelism.use_orig_params &&
+            strcmp(plan->framework_name, "specforge") == 0))))
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/master_weights",
                         "training.optimizer.master_weights: not modelled with muon, "
                         "adamw_cpu_offload or sharding");

@@ -264,6 +264,7 @@ const struct mpl_word mpl_wrap_words[] = {YES("layer", MPL_WRAP_LAYER),
 
 const struct mpl_word mpl_framework_words[] = {YES("loop", 0),
                                                YES("speculators", 0),
+                                               YES("specforge", 0),
                                                YES("transformers-trainer", 0),
                                                YES("trl-sft", 0),
                                                YES("accelerate", 0),

@@ -355,6 +355,34 @@ static void train(struct run *run, bool may_copy)
     }
 }
 
+/* The same for a family whose loop has an optimizer step of its own. */
+static void family_accumulate(struct run *run, uint32_t step)
+{
+    const uint32_t count = (uint32_t)run->plan->training.gradient_accumulation_steps;
+    const struct mpl_wrapper *wrapper = run->network.wrapper;
+    const struct mpl_loop *loop = run->network.loop;
+    struct mpl_tape *tape = run->tape;
+
+    for (uint32_t micro = 0; micro < count && !tape->err.status; micro++) {
+        const bool is_last = micro + 1 == count;
+        struct mpl_tensor *loss;
+
+        mpl_tape_mark(tape, step, micro, MPL_PHASE_DATA);
+        loop->make_batch(tape, &run->network);
+        if (wrapper && wrapper->set_sync)
+            wrapper->set_sync(&run->network, is_last || !run->plan->parallelism.no_sync);
+        mpl_tape_mark(tape, step, micro, MPL_PHASE_FORWARD);
+        loss = loop->forward(tape, &run->network);
+        mpl_tape_mark(tape, step, micro, MPL_PHASE_BACKWARD);
+        mpl_backward(tape, loss);
+        if (is_last) {
+            mpl_tape_mark(tape, step, micro, MPL_PHASE_OPTIMIZER);
+            loop->update(tape, &run->network, &run->local);
+        }
+        loop->end_micro(tape, &run->network, loss);
+    }
+}
+
 /* The same for a family with a loop of its own. */
 static void family_step(struct run *run, uint32_t step)
 {
@@ -492,7 +520,8 @@ static enum memplan_status run_plan(struct run *run, const struct mpl_trace_opti
     mpl_resume(run->tape, &run->network, &run->local);
     if (loop)
         for (int64_t step = 0; step < run->plan->training.steps && !run->tape->err.status; step++)
-            family_step(run, (uint32_t)step);
+            loop->update ? family_accumulate(run, (uint32_t)step)
+                         : family_step(run, (uint32_t)step);
     else
         train(run, !run->traces_all && sampling_interval(&run->plan->training) <= 1 &&
                        !run->plan->training.evaluation.batches);

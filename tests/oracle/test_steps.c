@@ -64,6 +64,7 @@ static struct {
     {.name = "sophia-trace.jsonl", .has_copies = true},
     {.name = "core-attention-trace.jsonl", .has_copies = true},
     {.name = "selective-trace.jsonl", .has_copies = true},
+    {.name = "specforge-trace.jsonl"},
     {.name = "llama-card.jsonl", .is_card = true},
     {.name = "family-card.jsonl", .is_card = true},
     {.name = "lora-card.jsonl", .is_card = true},
