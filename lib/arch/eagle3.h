@@ -244,6 +244,10 @@ struct mpl_tensor *mpl_eagle3_loss(struct mpl_tape *tape, struct mpl_eagle3 *e,
 /** The mask function for n queries and m keys: bool [n, m]; held. */
 struct mpl_tensor *mpl_eagle3_dense_mask(struct mpl_tape *tape, struct mpl_dim n, struct mpl_dim m);
 
+/** The cache [b, heads, tokens * step, d] with new keys or values behind; the first time it is
+ * empty (NULL), and cat copies. */
+void mpl_eagle3_append(struct mpl_tape *tape, struct mpl_tensor **cache, struct mpl_tensor *x);
+
 /** flex_attention called by eager code. q [1, heads, n, d], k and v [1, kv heads, m, d]: floating
  * [1, heads, n, d]. Kept besides them are the result and the row sums [1, heads, n] in float32. */
 struct mpl_tensor *mpl_eagle3_flex(struct mpl_tape *tape, const struct mpl_eagle3 *e,

@@ -63,9 +63,7 @@ static void cat_one_backward(struct mpl_tape *tape, struct mpl_node *node, struc
         in[0]->is_view = true;
 }
 
-/* The cache [1, heads, tokens * step, d] with new keys or values behind; the first time it is
- * empty, and cat copies. */
-static void append(struct mpl_tape *tape, struct mpl_tensor **cache, struct mpl_tensor *x)
+void mpl_eagle3_append(struct mpl_tape *tape, struct mpl_tensor **cache, struct mpl_tensor *x)
 {
     struct mpl_node *node;
     struct mpl_tensor *out;
@@ -95,8 +93,8 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, struct mpl_eagle3 *e,
 
     mpl_drop(tape, q);
     mpl_drop(tape, k);
-    append(tape, &e->cached_keys, k_turned);
-    append(tape, &e->cached_values, v);
+    mpl_eagle3_append(tape, &e->cached_keys, k_turned);
+    mpl_eagle3_append(tape, &e->cached_values, v);
     mpl_drop(tape, k_turned);
     mpl_drop(tape, v);
     contiguous = mpl_hold(mpl_op_contiguous(tape, q_turned));

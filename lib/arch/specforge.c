@@ -84,6 +84,7 @@ static void set_sizes(const struct mpl_plan *plan, struct mpl_specforge *s)
     const struct mpl_model *m = &plan->model;
 
     s->batch = mpl_dim(plan->training.micro_batch_size);
+    s->is_flex = plan->training.attention == MPL_ATTENTION_FLEX;
     s->length = (struct mpl_dim){plan->training.sequence_length, 1};
     mpl_eagle3_set_sizes(plan, &s->sizes);
     s->sizes.attention = m->num_attention_heads * m->head_dim;
@@ -112,11 +113,19 @@ static void materialize(struct mpl_tape *tape, struct mpl_network *network)
         network->wrapper->materialize(tape, network);
 }
 
-/* Batches wait in host memory; forward moves them. */
+/* Batches wait in host memory; forward moves them. Python's full collection, when it runs after
+ * each step, takes what compiling left. */
 static void make_batch(struct mpl_tape *tape, struct mpl_network *network)
 {
-    (void)tape;
-    (void)network;
+    struct mpl_specforge *s = network->family;
+    const struct mpl_training *t = &network->plan->training;
+    const bool is_collected =
+        t->python_gc == MPL_GC_EACH_STEP && s->micro++ % t->gradient_accumulation_steps == 0;
+
+    for (int i = 0; i < 3 && is_collected; i++) {
+        mpl_drop(tape, s->garbage[i]);
+        s->garbage[i] = NULL;
+    }
 }
 
 static struct mpl_tensor *moved(struct mpl_tape *tape, enum mpl_dtype dtype, struct mpl_shape shape)

@@ -40,6 +40,7 @@ struct mpl_specforge_locals {
     struct mpl_tensor *view_ids, *view_position_mask, *view_loss_mask, *view_teacher,
         *view_teacher_on_draft, *view_teacher_ids; /* of StepState */
     struct mpl_tensor *embeds, *hidden;
+    struct mpl_tensor *term, *weights; /* of attention */
 };
 
 struct mpl_specforge {
@@ -49,12 +50,16 @@ struct mpl_specforge {
     uint32_t weight[MPL_SPECFORGE_WEIGHTS];
     struct mpl_tensor *target_head; /* [vocab, hidden], a module of its own; held */
     struct mpl_specforge_locals l;
-    struct mpl_tensor **keys, **values; /* of each step of training-time test; held */
-    int64_t step;                       /* of training-time test, from 0 */
-    struct mpl_tensor **losses;         /* of each step; held */
-    struct mpl_tensor **outputs;        /* numbers that metrics keep; held */
+    bool is_flex, has_compiled;
+    int64_t micro; /* forwards so far */
+    /* held: of each step of training-time test; flex_attention: the first are the caches */
+    struct mpl_tensor **keys, **values;
+    int64_t step;                /* of training-time test, from 0 */
+    struct mpl_tensor **losses;  /* of each step; held */
+    struct mpl_tensor **outputs; /* numbers that metrics keep; held */
     uint32_t output_count;
     struct mpl_tensor *last_grad_norm; /* the optimizer keeps it */
+    struct mpl_tensor *garbage[3];     /* caches and mask in cycles that compiling left behind */
 };
 
 /** mpl_arch_eagle3.build for framework.name specforge */

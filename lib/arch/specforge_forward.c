@@ -169,7 +169,8 @@ struct mpl_tensor *mpl_specforge_forward(struct mpl_tape *tape, struct mpl_netwo
     l->hidden =
         mpl_hold(mpl_op_linear(tape, l->states, mpl_specforge_weight(s, MPL_SPECFORGE_FC), NULL));
     l->positions = make(tape, "arange.start", MPL_INT64, mpl_shape1(s->length));
-    mpl_specforge_mask(tape, s);
+    if (!s->is_flex)
+        mpl_specforge_mask(tape, s);
     l->shifted_ids = mpl_hold(l->ids);
     l->shifted_loss_mask = mpl_hold(l->loss_mask);
     for (s->step = 0; s->step < s->sizes.steps && !tape->is_stopped; s->step++)

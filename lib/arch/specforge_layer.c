@@ -7,22 +7,28 @@
  */
 #include "arch/specforge.h"
 #include "op/rule.h"
+#include "part/block_mask.h"
 #include "part/decoder.h"
 
 /* ---- compiled parts ---------------------------------------------------------------------------
  */
 
-/* The gradient as the compiled function takes it: contiguous; held. */
+/* The gradient as the compiled function takes it; held. */
+static struct mpl_tensor *contiguous(struct mpl_tape *tape, struct mpl_tensor *grad)
+{
+    if (grad->is_contiguous)
+        return mpl_hold(mpl_return(mpl_hold(grad)));
+    return mpl_hold(mpl_empty(tape, "clone.default", (enum mpl_dtype)grad->dtype, &grad->shape));
+}
+
+/* The same in the place of the one that arrived. */
 static struct mpl_tensor *as_traced(struct mpl_tape *tape, struct mpl_tensor **out)
 {
-    struct mpl_tensor *grad = *out, *copy;
+    struct mpl_tensor *grad = contiguous(tape, *out);
 
+    mpl_drop(tape, *out);
     *out = NULL;
-    if (grad->is_contiguous)
-        return grad;
-    copy = mpl_hold(mpl_empty(tape, "clone.default", (enum mpl_dtype)grad->dtype, &grad->shape));
-    mpl_drop(tape, grad);
-    return copy;
+    return grad;
 }
 
 static void end_saves(struct mpl_tape *tape, struct mpl_node *node)
@@ -110,6 +116,14 @@ struct mpl_tensor *mpl_specforge_norm(struct mpl_tape *tape, struct mpl_specforg
 static void rotary_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                             struct mpl_tensor **in)
 {
+    struct mpl_tensor *tangents[2];
+
+    for (int i = 0; i < 2; i++)
+        tangents[i] = contiguous(tape, out[i]);
+    for (int i = 0; i < 2; i++) {
+        mpl_drop(tape, out[i]);
+        out[i] = tangents[i];
+    }
     for (int i = 1; i >= 0; i--) {
         in[i] = mpl_specforge_make(tape, "empty_strided_cuda", (enum mpl_dtype)node->edges[i].dtype,
                                    mpl_rule_edge_shape(node, i));
@@ -208,11 +222,74 @@ static struct mpl_tensor *attend(struct mpl_tape *tape, struct mpl_specforge *s,
     return mpl_return(out);
 }
 
+/* LlamaAttention, which spells it out for all steps. */
+static struct mpl_tensor *spelt_out(struct mpl_tape *tape, struct mpl_specforge *s,
+                                    struct mpl_tensor *q, struct mpl_tensor **k,
+                                    struct mpl_tensor **v)
+{
+    const struct mpl_eagle3_sizes *z = &s->sizes;
+    struct mpl_tensor *weights, *last = NULL, *out;
+
+    if (z->attention != z->kv) {
+        mpl_rebind(tape, k, repeat_kv(tape, s, *k));
+        mpl_rebind(tape, v, repeat_kv(tape, s, *v));
+    }
+    s->keys[s->step] = mpl_hold(*k);
+    s->values[s->step] = mpl_hold(*v);
+    weights = mpl_hold(
+        mpl_op_div_scalar(tape, mpl_op_matmul(tape, q, mpl_op_transpose(tape, s->keys[0], 2, 3))));
+    mpl_rebind(tape, &weights, mpl_op_add(tape, weights, s->l.mask));
+    join_scores(tape, s, q, &weights, &last);
+    mpl_rebind(tape, &weights,
+               mpl_op_to(tape, mpl_op_softmax(tape, weights, MPL_FLOAT32), z->layer_dtype));
+    out = attend(tape, s, weights, &last);
+    s->l.term = last; /* to the end of the function */
+    s->l.weights = weights;
+    return out;
+}
+
+/* The last step that compiles leaves what it was called with in reference cycles. */
+static void leave_garbage(struct mpl_specforge *s, struct mpl_tensor *bundle)
+{
+    if (s->has_compiled || s->step + 1 < s->sizes.steps)
+        return;
+    s->has_compiled = true;
+    s->garbage[0] = mpl_hold(s->keys[0]);
+    s->garbage[1] = mpl_hold(s->values[0]);
+    s->garbage[2] = mpl_hold(bundle);
+}
+
+/* LlamaFlexAttention: the cache is joined anew, and so is its block mask. */
+static struct mpl_tensor *flex(struct mpl_tape *tape, struct mpl_specforge *s, struct mpl_tensor *q,
+                               struct mpl_tensor *k, struct mpl_tensor *v)
+{
+    const struct mpl_dim blocks = {(s->length.n + MPL_BLOCK_TOKENS - 1) / MPL_BLOCK_TOKENS,
+                                   s->length.degree};
+    const int64_t length = s->length.n * (s->step + 1);
+    const struct mpl_dim keys = {(length + MPL_BLOCK_TOKENS - 1) / MPL_BLOCK_TOKENS,
+                                 s->length.degree};
+    struct mpl_tensor *places =
+        mpl_specforge_make(tape, "arange.start", MPL_INT64, mpl_shape1(s->length));
+    struct mpl_tensor *lengths, *bundle, *out;
+    struct mpl_block_mask mask;
+
+    mpl_eagle3_append(tape, &s->keys[0], k);
+    mpl_eagle3_append(tape, &s->values[0], v);
+    lengths = mpl_specforge_make(tape, "sum.dim_IntList", MPL_INT64, mpl_shape1(s->batch));
+    mpl_block_mask_make_wide(tape, s->batch, blocks, keys, &mask);
+    bundle = mpl_block_mask_bundle(tape, &mask, lengths);
+    out = mpl_op_flex_attention(tape, q, s->keys[0], s->values[0], bundle, NULL);
+    leave_garbage(s, bundle);
+    mpl_drop(tape, bundle);
+    s->l.term = places; /* to the end of the function */
+    return mpl_op_contiguous(tape, mpl_op_transpose(tape, out, 1, 2));
+}
+
 struct mpl_tensor *mpl_specforge_attention(struct mpl_tape *tape, struct mpl_specforge *s,
                                            struct mpl_tensor *x)
 {
     const struct mpl_eagle3_sizes *z = &s->sizes;
-    struct mpl_tensor *q, *k, *v, *weights, *last = NULL, *out;
+    struct mpl_tensor *q, *k, *v, *out;
 
     x = mpl_hold(x);
     q = mpl_hold(mpl_op_linear(tape, x, mpl_specforge_weight(s, MPL_SPECFORGE_Q), NULL));
@@ -222,24 +299,15 @@ struct mpl_tensor *mpl_specforge_attention(struct mpl_tape *tape, struct mpl_spe
     mpl_rebind(tape, &k, mpl_split_heads(tape, k, z->kv / z->head_dim, z->head_dim));
     mpl_rebind(tape, &v, mpl_split_heads(tape, v, z->kv / z->head_dim, z->head_dim));
     rotate(tape, s, &q, &k);
-    if (z->attention != z->kv) {
-        mpl_rebind(tape, &k, repeat_kv(tape, s, k));
-        mpl_rebind(tape, &v, repeat_kv(tape, s, v));
-    }
-    s->keys[s->step] = k;
-    s->values[s->step] = v;
-    weights = mpl_hold(
-        mpl_op_div_scalar(tape, mpl_op_matmul(tape, q, mpl_op_transpose(tape, s->keys[0], 2, 3))));
-    mpl_rebind(tape, &weights, mpl_op_add(tape, weights, s->l.mask));
-    join_scores(tape, s, q, &weights, &last);
-    mpl_rebind(tape, &weights,
-               mpl_op_to(tape, mpl_op_softmax(tape, weights, MPL_FLOAT32), z->layer_dtype));
-    out = attend(tape, s, weights, &last);
+    out = s->is_flex ? flex(tape, s, q, k, v) : spelt_out(tape, s, q, &k, &v);
     if (!out->is_void)
         out = mpl_op_reshape(tape, out, mpl_specforge_shape(s, z->attention));
     out = mpl_op_linear(tape, out, mpl_specforge_weight(s, MPL_SPECFORGE_O), NULL);
-    mpl_drop(tape, last);
-    mpl_drop(tape, weights);
+    mpl_drop(tape, k);
+    mpl_drop(tape, v);
+    mpl_drop(tape, s->l.term);
+    mpl_drop(tape, s->l.weights);
+    s->l.term = s->l.weights = NULL;
     mpl_drop(tape, q);
     mpl_drop(tape, x);
     return out;

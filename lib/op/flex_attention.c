@@ -62,7 +62,7 @@ static void flex_backward(struct mpl_tape *tape, struct mpl_node *node, struct m
         saved[i] = mpl_saved(tape, node, i);
     if (tape->is_stopped)
         return;
-    zeros = mpl_rule_like(tape, "zeros.default", saved[FLEX_LSE], NULL);
+    zeros = node->arg[0] ? NULL : mpl_rule_like(tape, "zeros.default", saved[FLEX_LSE], NULL);
     grad = as_traced(tape, out[0], saved[FLEX_OUT]);
     delta = mpl_rule_like(tape, "empty_strided_cuda", saved[FLEX_LSE], NULL);
     give_up(tape, node, FLEX_OUT);
@@ -110,11 +110,12 @@ struct mpl_tensor *mpl_op_flex_attention(struct mpl_tape *tape, struct mpl_tenso
                                          struct mpl_tensor *mask, struct mpl_tensor **lse_out)
 {
     struct mpl_tensor *const inputs[] = {q, k, v};
-    struct mpl_tensor *states[3], *sums, *out;
+    struct mpl_tensor *states[3], *sums, *most, *out;
     struct mpl_shape rows;
     struct mpl_node *node;
 
-    *lse_out = tape->void_tensor;
+    if (lse_out)
+        *lse_out = tape->void_tensor;
     if (q->is_void || k->is_void || v->is_void || mask->is_void)
         return tape->void_tensor;
     node = mpl_node_new(tape, "CompiledFunctionBackward", flex_backward, inputs, 3, 2, FLEX_SAVES);
@@ -122,7 +123,7 @@ struct mpl_tensor *mpl_op_flex_attention(struct mpl_tape *tape, struct mpl_tenso
     for (int i = 0; i < 3; i++)
         states[i] = narrow(tape, inputs[i]);
     sums = made(tape, "flex_attention", MPL_FLOAT32, rows);
-    *lse_out = mpl_empty(tape, "flex_attention", MPL_FLOAT32, &rows); /* the largest scores first */
+    most = made(tape, "flex_attention", MPL_FLOAT32, rows); /* the largest scores */
     out = attended(tape, states[FLEX_Q], states[FLEX_V]);
     for (int i = 0; i < 3; i++)
         mpl_save(tape, node, states[i]);
@@ -130,7 +131,14 @@ struct mpl_tensor *mpl_op_flex_attention(struct mpl_tape *tape, struct mpl_tenso
     mpl_save_output(tape, node, out);
     mpl_save_output(tape, node, sums);
     mpl_set_history(tape, out, node, 0);
-    mpl_set_history(tape, *lse_out, node, 1);
+    if (lse_out) {
+        *lse_out = mpl_return(most);
+        mpl_set_history(tape, *lse_out, node, 1);
+    } else {
+        mpl_drop(tape, most);
+    }
+    if (node)
+        node->arg[0] = !lse_out;
     mpl_drop(tape, sums);
     for (int i = 0; i < 3; i++)
         mpl_drop(tape, states[i]);

@@ -271,7 +271,8 @@ struct mpl_tensor *mpl_op_flash_attn_3(struct mpl_tape *tape, struct mpl_tensor 
                                        const struct mpl_flash_attn_options *options);
 
 /** torch.compile(flex_attention) of held q [b, H, s, d], k and v [b, Hk, s, d], and a tensor that
- * keeps the block mask. Result [b, H, s, d] laid out as q; *lse_out float32 [b, H, s], floating. */
+ * keeps the block mask. Result [b, H, s, d] laid out as q; *lse_out float32 [b, H, s], floating;
+ * NULL: return_lse=False. */
 struct mpl_tensor *mpl_op_flex_attention(struct mpl_tape *tape, struct mpl_tensor *q,
                                          struct mpl_tensor *k, struct mpl_tensor *v,
                                          struct mpl_tensor *mask, struct mpl_tensor **lse_out);

@@ -26,34 +26,45 @@ static struct mpl_tensor *sort(struct mpl_tape *tape, struct mpl_dim rows, struc
     return indices;
 }
 
-/* Numbers and lists from a dense matrix. */
+/* Numbers and lists of cols from a dense matrix. */
 static void ordered(struct mpl_tape *tape, struct mpl_dim batch, struct mpl_dim blocks,
-                    struct mpl_tensor **numbers_out, struct mpl_tensor **lists_out)
+                    struct mpl_dim cols, struct mpl_tensor **out)
 {
-    struct mpl_tensor *indices = sort(tape, mpl_dim_mul(batch, blocks), blocks);
+    struct mpl_tensor *indices = sort(tape, mpl_dim_mul(batch, blocks), cols);
 
-    *numbers_out = make(tape, MPL_INT32, batch, blocks);
-    *lists_out = make(tape, MPL_INT32, mpl_dim_mul(batch, blocks), blocks);
+    out[0] = make(tape, MPL_INT32, batch, blocks);
+    out[1] = make(tape, MPL_INT32, mpl_dim_mul(batch, blocks), cols);
     mpl_drop(tape, indices);
+}
+
+void mpl_block_mask_make_wide(struct mpl_tape *tape, struct mpl_dim batch, struct mpl_dim blocks,
+                              struct mpl_dim keys, struct mpl_block_mask *out)
+{
+    const struct mpl_dim rows = mpl_dim_mul(batch, blocks), back = mpl_dim_mul(batch, keys);
+    const struct mpl_dim more = {keys.n + 1, keys.degree};
+    struct mpl_tensor *dense_partial = make(tape, MPL_INT32, rows, more);
+    struct mpl_tensor *dense_full = make(tape, MPL_INT32, rows, more), *lists[2];
+
+    out->q_list = make(tape, MPL_INT32, rows, keys);
+    out->full_q_list = make(tape, MPL_INT32, rows, keys);
+    ordered(tape, batch, blocks, keys, lists);
+    out->number = lists[0];
+    out->list = lists[1];
+    out->q_number = make(tape, MPL_INT32, batch, keys);
+    mpl_drop(tape, dense_partial);
+    mpl_drop(tape, sort(tape, back, blocks));
+    ordered(tape, batch, blocks, keys, lists);
+    out->full_number = lists[0];
+    out->full_list = lists[1];
+    out->full_q_number = make(tape, MPL_INT32, batch, keys);
+    mpl_drop(tape, dense_full);
+    mpl_drop(tape, sort(tape, back, blocks));
 }
 
 void mpl_block_mask_make(struct mpl_tape *tape, struct mpl_dim batch, struct mpl_dim blocks,
                          struct mpl_block_mask *out)
 {
-    const struct mpl_dim rows = mpl_dim_mul(batch, blocks), more = {blocks.n + 1, blocks.degree};
-    struct mpl_tensor *dense_partial = make(tape, MPL_INT32, rows, more);
-    struct mpl_tensor *dense_full = make(tape, MPL_INT32, rows, more);
-
-    out->q_list = make(tape, MPL_INT32, rows, blocks);
-    out->full_q_list = make(tape, MPL_INT32, rows, blocks);
-    ordered(tape, batch, blocks, &out->number, &out->list);
-    out->q_number = make(tape, MPL_INT32, batch, blocks);
-    mpl_drop(tape, dense_partial);
-    mpl_drop(tape, sort(tape, rows, blocks));
-    ordered(tape, batch, blocks, &out->full_number, &out->full_list);
-    out->full_q_number = make(tape, MPL_INT32, batch, blocks);
-    mpl_drop(tape, dense_full);
-    mpl_drop(tape, sort(tape, rows, blocks));
+    mpl_block_mask_make_wide(tape, batch, blocks, blocks, out);
 }
 
 /* Nothing flows back into a mask. */

@@ -19,6 +19,10 @@ struct mpl_block_mask {
 void mpl_block_mask_make(struct mpl_tape *tape, struct mpl_dim batch, struct mpl_dim blocks,
                          struct mpl_block_mask *out);
 
+/** The same over blocks of queries and more of keys. */
+void mpl_block_mask_make_wide(struct mpl_tape *tape, struct mpl_dim batch, struct mpl_dim blocks,
+                              struct mpl_dim keys, struct mpl_block_mask *out);
+
 /** One tensor without bytes that keeps a block mask's tensors and one more (NULL: none), whose
  * names end here; held. */
 struct mpl_tensor *mpl_block_mask_bundle(struct mpl_tape *tape, struct mpl_block_mask *mask,

@@ -47,8 +47,9 @@ static enum memplan_status check_loop(const struct mpl_plan *plan, struct mempla
 {
     const struct mpl_training *t = &plan->training;
     const struct mpl_gap gaps[] = {
-        {t->attention != MPL_ATTENTION_SDPA, "/training/attention",
-         "training.attention: modelled for specforge: sdpa; its flex_attention, fa and usp are "
+        {t->attention != MPL_ATTENTION_SDPA && t->attention != MPL_ATTENTION_FLEX,
+         "/training/attention",
+         "training.attention: modelled for specforge: sdpa and flex_attention; its fa and usp are "
          "not"},
         {t->compile != MPL_COMPILE_INDUCTOR, "/training/compile",
          "training.compile: SpecForge compiles norms and rotary embedding; expected inductor"},
