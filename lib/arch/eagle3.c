@@ -331,10 +331,12 @@ static enum memplan_status build_speculators(struct mpl_network *network, struct
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while building the model");
     e->network = network;
     mpl_eagle3_set_sizes(network->plan, &e->sizes);
-    e->code = e->sizes.is_eager ? &mpl_eagle3_eager_code : &mpl_eagle3_compiled_code;
+    e->code = e->sizes.is_eager             ? &mpl_eagle3_eager_code
+              : e->sizes.release->sums_rows ? &mpl_eagle3_rows_code
+                                            : &mpl_eagle3_compiled_code;
     if ((status = check(network, &e->sizes, err)))
         return status;
-    e->output_cap = (uint32_t)(4 * e->sizes.steps + 2);
+    e->output_cap = (uint32_t)(6 * e->sizes.steps + 3);
     e->outputs = mpl_arena_zalloc(network->arena, e->output_cap * sizeof(*e->outputs));
     e->old_outputs = mpl_arena_zalloc(network->arena, e->output_cap * sizeof(*e->outputs));
     if (!e->outputs || !e->old_outputs)

@@ -11,6 +11,7 @@
 #define MPL_EAGLE3_MASKS      9
 #define MPL_EAGLE3_GARBAGE    40
 #define MPL_EAGLE3_PARAMETERS 20
+#define MPL_EAGLE3_LOSS_ROWS  4 /* numbers of each token that the loss keeps */
 
 /** The layer's parameters, in the order of named_parameters(). */
 enum mpl_eagle3_weight {
@@ -225,12 +226,14 @@ struct mpl_eagle3_code {
                                struct mpl_tensor *logits, struct mpl_tensor *targets);
 };
 
-extern const struct mpl_eagle3_code mpl_eagle3_compiled_code, mpl_eagle3_eager_code;
+extern const struct mpl_eagle3_code mpl_eagle3_compiled_code, mpl_eagle3_eager_code,
+    mpl_eagle3_rows_code;
 
 void mpl_eagle3_mask_make(struct mpl_tape *tape, struct mpl_eagle3 *e);
 void mpl_eagle3_mask_extend(struct mpl_tape *tape, struct mpl_eagle3 *e);
 void mpl_eagle3_eager_mask_make(struct mpl_tape *tape, struct mpl_eagle3 *e);
 void mpl_eagle3_eager_mask_extend(struct mpl_tape *tape, struct mpl_eagle3 *e);
+void mpl_eagle3_rows_mask_extend(struct mpl_tape *tape, struct mpl_eagle3 *e);
 void mpl_eagle3_mask_drop(struct mpl_tape *tape, struct mpl_eagle3_mask *mask);
 
 void mpl_eagle3_rotary(struct mpl_tape *tape, struct mpl_eagle3 *e,
@@ -240,6 +243,15 @@ struct mpl_tensor *mpl_eagle3_norm(struct mpl_tape *tape, struct mpl_eagle3 *e,
                                    struct mpl_tensor *x);
 struct mpl_tensor *mpl_eagle3_loss(struct mpl_tape *tape, struct mpl_eagle3 *e,
                                    struct mpl_tensor *logits, struct mpl_tensor *targets);
+
+struct mpl_tensor *mpl_eagle3_rows_loss(struct mpl_tape *tape, struct mpl_eagle3 *e,
+                                        struct mpl_tensor *logits, struct mpl_tensor *targets);
+
+/** The node of a compiled loss; kept: float32 [tokens] four times, and the denominator, whose names
+ * end here. */
+void mpl_eagle3_loss_node(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl_tensor *logits,
+                          struct mpl_tensor *targets, struct mpl_tensor **kept,
+                          struct mpl_tensor *loss);
 
 /** The mask function for n queries and m keys: bool [n, m]; held. */
 struct mpl_tensor *mpl_eagle3_dense_mask(struct mpl_tape *tape, struct mpl_dim n, struct mpl_dim m);

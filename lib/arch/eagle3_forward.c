@@ -223,7 +223,8 @@ struct mpl_tensor *mpl_eagle3_forward(struct mpl_tape *tape, struct mpl_network 
     l.padding = mpl_eagle3_make(tape, MPL_BOOL, e->sizes.tokens, 0);
     for (e->ttt_step = 1; e->ttt_step <= e->sizes.steps && !tape->is_stopped; e->ttt_step++)
         ttt_step(tape, e, &l);
-    mpl_eagle3_return(e, mpl_hold(mpl_empty(tape, "clone.default", MPL_FLOAT32, &scalar)));
+    for (int i = 0; i < (e->sizes.release->sums_rows ? 2 : 1); i++)
+        mpl_eagle3_return(e, mpl_hold(mpl_empty(tape, "clone.default", MPL_FLOAT32, &scalar)));
     leave(tape, e, &l);
     return mpl_return(l.loss);
 }

@@ -75,12 +75,12 @@ struct mpl_tensor *mpl_eagle3_norm(struct mpl_tape *tape, struct mpl_eagle3 *e,
  */
 
 /* Saved: logits, targets, four rows [m] (maxima and sums of both softmaxes), the denominator. */
-enum { LOGITS, TARGETS, ROWS, DENOMINATOR = ROWS + 4, LOSS_SAVES };
+enum { LOGITS, TARGETS, ROWS, DENOMINATOR = ROWS + MPL_EAGLE3_LOSS_ROWS, LOSS_SAVES };
 
 /* Steps after the first compare tokens with targets further on: m = tokens - step + 1 rows. The
  * gradient of the slice [m, draft_vocab] is made in float32, then padded to all tokens. */
 static void later_loss_backward(struct mpl_tape *tape, struct mpl_node *node,
-                                struct mpl_tensor **in)
+                                struct mpl_tensor **out, struct mpl_tensor **in)
 {
     const struct mpl_eagle3 *e = node->context;
     const struct mpl_dim m = {node->arg[0], e->sizes.tokens.degree};
@@ -90,6 +90,7 @@ static void later_loss_backward(struct mpl_tape *tape, struct mpl_node *node,
     mpl_eagle3_end_saved(tape, node, DENOMINATOR);
     mpl_eagle3_end_saved(tape, node, ROWS + 2);
     mpl_eagle3_end_saved(tape, node, ROWS + 3);
+    end_gradient(tape, &out[0]);
     in[0] = make(tape, e->sizes.root_dtype, e->sizes.tokens, e->sizes.draft_vocab);
     mpl_eagle3_end_saved(tape, node, ROWS + 1);
     mpl_drop(tape, sliced);
@@ -124,11 +125,10 @@ static void loss_backward(struct mpl_tape *tape, struct mpl_node *node, struct m
 {
     const struct mpl_eagle3 *e = node->context;
 
-    (void)out;
     if (node->arg[0] == e->sizes.tokens.n)
         first_loss_backward(tape, node, in);
     else
-        later_loss_backward(tape, node, in);
+        later_loss_backward(tape, node, out, in);
 }
 
 static struct mpl_tensor *number(struct mpl_tape *tape, enum mpl_dtype dtype)
@@ -145,8 +145,9 @@ static struct mpl_tensor *stage(struct mpl_tape *tape, const struct mpl_eagle3 *
     return m.n > e->sizes.inner_split ? make(tape, MPL_FLOAT32, mpl_dim(parts), 0) : NULL;
 }
 
+/* kept: rows of both softmaxes, then the denominator */
 struct loss {
-    struct mpl_tensor *rows[4], *loss, *denominator;
+    struct mpl_tensor *kept[MPL_EAGLE3_LOSS_ROWS + 1], *loss;
 };
 
 static struct loss loss_kernels(struct mpl_tape *tape, const struct mpl_eagle3 *e, struct mpl_dim m)
@@ -154,14 +155,14 @@ static struct loss loss_kernels(struct mpl_tape *tape, const struct mpl_eagle3 *
     struct loss l;
     struct mpl_tensor *each, *part;
 
-    for (int i = 0; i < 4; i++)
-        l.rows[i] = make(tape, MPL_FLOAT32, m, 0);
+    for (int i = 0; i < MPL_EAGLE3_LOSS_ROWS; i++)
+        l.kept[i] = make(tape, MPL_FLOAT32, m, 0);
     each = make(tape, MPL_FLOAT32, m, 0);
     part = stage(tape, e, m, 4);
     l.loss = number(tape, MPL_FLOAT32);
     if (part)
         mpl_drop(tape, each);
-    l.denominator = number(tape, MPL_FLOAT32);
+    l.kept[MPL_EAGLE3_LOSS_ROWS] = number(tape, MPL_FLOAT32);
     mpl_drop(tape, part ? part : each);
     return l;
 }
@@ -185,27 +186,33 @@ static void accuracy(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl_dim
     mpl_eagle3_return(e, total);
 }
 
+void mpl_eagle3_loss_node(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl_tensor *logits,
+                          struct mpl_tensor *targets, struct mpl_tensor **kept,
+                          struct mpl_tensor *loss)
+{
+    struct mpl_node *node =
+        mpl_node_new(tape, "CompiledFunctionBackward", loss_backward, &logits, 1, 1, LOSS_SAVES);
+
+    mpl_save(tape, node, logits);
+    mpl_save(tape, node, targets);
+    for (int i = 0; i <= MPL_EAGLE3_LOSS_ROWS; i++) {
+        mpl_save_output(tape, node, kept[i]);
+        mpl_drop(tape, kept[i]);
+    }
+    if (node) {
+        node->context = e;
+        node->arg[0] = e->sizes.tokens.n - e->ttt_step + 1;
+    }
+    mpl_set_history(tape, loss, node, 0);
+}
+
 struct mpl_tensor *mpl_eagle3_loss(struct mpl_tape *tape, struct mpl_eagle3 *e,
                                    struct mpl_tensor *logits, struct mpl_tensor *targets)
 {
     const struct mpl_dim m = {e->sizes.tokens.n - e->ttt_step + 1, e->sizes.tokens.degree};
-    struct mpl_node *node =
-        mpl_node_new(tape, "CompiledFunctionBackward", loss_backward, &logits, 1, 1, LOSS_SAVES);
     struct loss l = loss_kernels(tape, e, m);
 
-    mpl_save(tape, node, logits);
-    mpl_save(tape, node, targets);
-    for (int i = 0; i < 4; i++) {
-        mpl_save_output(tape, node, l.rows[i]);
-        mpl_drop(tape, l.rows[i]);
-    }
-    mpl_save_output(tape, node, l.denominator);
-    mpl_drop(tape, l.denominator);
     accuracy(tape, e, m);
-    if (node) {
-        node->context = e;
-        node->arg[0] = m.n;
-    }
-    mpl_set_history(tape, l.loss, node, 0);
+    mpl_eagle3_loss_node(tape, e, logits, targets, l.kept, l.loss);
     return mpl_return(l.loss);
 }

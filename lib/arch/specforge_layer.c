@@ -248,10 +248,13 @@ static struct mpl_tensor *spelt_out(struct mpl_tape *tape, struct mpl_specforge 
     return out;
 }
 
-/* The last step that compiles leaves what it was called with in reference cycles. */
+/* The last step that compiles, the third (later ones have its graph with other sizes), leaves what
+ * it was called with in reference cycles. */
 static void leave_garbage(struct mpl_specforge *s, struct mpl_tensor *bundle)
 {
-    if (s->has_compiled || s->step + 1 < s->sizes.steps)
+    const int64_t last = s->sizes.steps < 3 ? s->sizes.steps : 3;
+
+    if (s->has_compiled || s->step + 1 != last)
         return;
     s->has_compiled = true;
     s->garbage[0] = mpl_hold(s->keys[0]);

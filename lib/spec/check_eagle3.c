@@ -27,6 +27,11 @@ static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct
     const struct mpl_gap gaps[] = {
         {t->attention != MPL_ATTENTION_FLEX, "/training/attention",
          "training.attention: the drafter has flex_attention only"},
+        {release && release->sums_rows && t->compile != MPL_COMPILE_INDUCTOR, "/training/compile",
+         "training.compile: speculators 0.6.0 is modelled with inductor only"},
+        {release && release->sums_rows && t->sequence_length > 8192, "/training/sequence_length",
+         "training.sequence_length: more than 8192 tokens are not modelled for speculators 0.6.0, "
+         "whose sums over tokens are compiled otherwise"},
         {t->loss.name != MPL_LOSS_KL_DIV, "/training/loss/name",
          "training.loss.name: the drafter's loss is kl_div"},
         {t->autocast != MPL_DTYPE_NONE, "/training/autocast",
@@ -76,8 +81,8 @@ static enum memplan_status check_speculators(const struct mpl_plan *plan, struct
          "framework.name: eagle3 is modelled as speculators and specforge train it"},
         {!mpl_speculators_find(plan->framework_version), "/framework/version",
          "framework.version: this version of speculators is not modelled; modelled: 0.3.0, 0.4.0, "
-         "0.4.0.1, 0.5.0, commit 661d3ed3 (later ones have other losses; from 0.7.0 on the trainer "
-         "uses autocast and DDP)"},
+         "0.4.0.1, 0.5.0, 0.6.0, 0.6.0.1, 0.6.0.2, commit 661d3ed3 (from 0.7.0 on the trainer uses "
+         "autocast, DDP and fused losses)"},
         {plan->model.num_hidden_layers != 1, "/model/num_hidden_layers",
          "model.num_hidden_layers: a drafter of more than one layer is not modelled"},
         {plan->model.rope_type == MPL_ROPE_DYNAMIC || plan->model.rope_type == MPL_ROPE_LONGROPE,

@@ -11,8 +11,10 @@
 #include <string.h>
 
 static const struct mpl_speculators releases[] = {
-    {"0.3.0", false, false},  {"661d3ed3", false, false}, {"0.4.0", true, false},
-    {"0.4.0.1", true, false}, {"0.5.0", true, true},
+    {"0.3.0", false, false, false}, {"661d3ed3", false, false, false},
+    {"0.4.0", true, false, false},  {"0.4.0.1", true, false, false},
+    {"0.5.0", true, false, true},   {"0.6.0", true, true, true},
+    {"0.6.0.1", true, true, true},  {"0.6.0.2", true, true, true},
 };
 
 const struct mpl_speculators *mpl_speculators_find(const char *version)

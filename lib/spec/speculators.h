@@ -8,6 +8,7 @@
 struct mpl_speculators {
     const char *version;
     bool has_verifier_norm;
+    bool sums_rows;   /* the loss is summed for each token first, and weighted */
     bool casts_model; /* to the format of the hidden states; the verifier's weights are frozen */
 };
 
