@@ -74,6 +74,7 @@ static void describe(struct mpl_network *network, struct mpl_specforge *s)
         [MPL_SPECFORGE_HEAD] = {"draft_model.lm_head.weight", z->draft_vocab, h, e, 0, 0},
     };
 
+    s->table_rows = reach;
     network->modules[0].name = "root";
     for (int i = 0; i < MPL_SPECFORGE_WEIGHTS; i++)
         describe_one(network, s, i, &all[i]);

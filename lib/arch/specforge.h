@@ -50,8 +50,9 @@ struct mpl_specforge {
     uint32_t weight[MPL_SPECFORGE_WEIGHTS];
     struct mpl_tensor *target_head; /* [vocab, hidden], a module of its own; held */
     struct mpl_specforge_locals l;
-    bool is_flex, has_compiled;
-    int64_t micro; /* forwards so far */
+    bool is_flex, has_compiled, has_grown;
+    int64_t table_rows; /* positions that cosines and sines reach */
+    int64_t micro;      /* forwards so far */
     /* held: of each step of training-time test; flex_attention: the first are the caches */
     struct mpl_tensor **keys, **values;
     int64_t step;                /* of training-time test, from 0 */

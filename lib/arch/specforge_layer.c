@@ -137,8 +137,40 @@ static void rotary_backward(struct mpl_tape *tape, struct mpl_node *node, struct
 /* FSDP keeps buffers in a format of its own; cosines and sines are then cast to that of queries. */
 static bool has_wide_tables(const struct mpl_specforge *s)
 {
-    return s->network->plan->parallelism.strategy == MPL_STRATEGY_FSDP1 &&
+    return !s->has_grown && s->network->plan->parallelism.strategy == MPL_STRATEGY_FSDP1 &&
            s->network->plan->parallelism.buffer_dtype != s->sizes.layer_dtype;
+}
+
+/* LlamaRotaryEmbedding.forward: cosines and sines of all positions so far; both held. Tables that
+ * are too short are made anew, in the format of queries. */
+static void take_tables(struct mpl_tape *tape, struct mpl_specforge *s,
+                        struct mpl_tensor *tables[2])
+{
+    const struct mpl_dim reach = {s->length.n + s->step, s->length.degree};
+    const struct mpl_shape shape = mpl_shape2(reach, mpl_dim(s->sizes.head_dim));
+    const bool grows = reach.n > s->table_rows;
+
+    for (int i = 0; i < 2; i++) {
+        struct mpl_parameter *table = &s->network->parameters[s->weight[MPL_SPECFORGE_COS + i]];
+
+        if (!grows && !has_wide_tables(s)) {
+            tables[i] = mpl_hold(table->tensor);
+            continue;
+        }
+        tape->category = grows ? MPL_CATEGORY_BUFFERS : MPL_CATEGORY_TEMPORARY;
+        tables[i] = mpl_specforge_make(tape, "empty_strided_cuda", s->sizes.layer_dtype, shape);
+        tape->category = MPL_CATEGORY_TEMPORARY;
+    }
+    if (!grows)
+        return;
+    for (int i = 0; i < 2; i++) {
+        struct mpl_parameter *table = &s->network->parameters[s->weight[MPL_SPECFORGE_COS + i]];
+
+        mpl_drop(tape, table->tensor);
+        table->tensor = mpl_hold(tables[i]);
+    }
+    s->table_rows = reach.n;
+    s->has_grown = true;
 }
 
 /* apply_rotary_pos_emb(q, k, cos, sin, position_ids + step): takes held q and k, gives both held.
@@ -146,16 +178,13 @@ static bool has_wide_tables(const struct mpl_specforge *s)
 static void rotate(struct mpl_tape *tape, struct mpl_specforge *s, struct mpl_tensor **q,
                    struct mpl_tensor **k)
 {
-    const struct mpl_dim reach = {s->length.n + s->step, s->length.degree};
     struct mpl_node *node = mpl_node_new(tape, "CompiledFunctionBackward", rotary_backward,
                                          (struct mpl_tensor *[]){*q, *k}, 2, 2, 3);
     struct mpl_tensor *tables[2] = {NULL, NULL}, *positions, *q_out, *k_out;
 
-    for (int i = 0; i < 2 && has_wide_tables(s); i++) {
-        tables[i] = mpl_specforge_make(tape, "empty_strided_cuda", s->sizes.layer_dtype,
-                                       mpl_shape2(reach, mpl_dim(s->sizes.head_dim)));
-        mpl_save(tape, node, tables[i]);
-    }
+    take_tables(tape, s, tables);
+    mpl_save(tape, node, tables[0]);
+    mpl_save(tape, node, tables[1]);
     positions =
         mpl_specforge_make(tape, "add.Tensor", MPL_INT64, mpl_shape2(mpl_dim(1), s->length));
     q_out = mpl_empty_like(tape, "empty_strided_cuda", (enum mpl_dtype)(*q)->dtype, *q, NULL);

@@ -149,20 +149,21 @@ static struct mpl_tensor *make_empty(struct mpl_tape *tape, enum mpl_category ca
     return buffer;
 }
 
-/* Low-precision shard, gathered parameter, and with a policy one in full precision that training
- * never fills. */
+/* Low-precision shard, gathered parameter, and with another format one in full precision that
+ * training never fills. */
 void mpl_fsdp1_init_buffers(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
 {
     const uint64_t whole = mpl_mul(unit->shard_numel, unit->fsdp->shards);
+    const bool is_mixed = unit->compute_dtype != unit->dtype; /* _uses_param_mixed_precision */
 
-    if (unit->fsdp->has_policy)
+    if (is_mixed)
         unit->low_shard = make_empty(tape, MPL_CATEGORY_COMMUNICATION, "empty_like.default",
                                      unit->compute_dtype, unit->shard_numel);
     if (unit->fsdp->shards == 1)
         return;
     unit->gathered = make_empty(tape, MPL_CATEGORY_PARAMETERS, "empty.memory_format",
                                 unit->compute_dtype, whole);
-    if (unit->fsdp->has_policy)
+    if (is_mixed)
         mpl_drop(tape, make_empty(tape, MPL_CATEGORY_PARAMETERS, "empty.memory_format", unit->dtype,
                                   whole));
 }

@@ -32,10 +32,6 @@ static enum memplan_status check_model(const struct mpl_plan *plan, struct mempl
          "model.tie_word_embeddings: the drafter's head is its own"},
         {m->draft_vocab_size >= m->vocab_size, "/model/draft_vocab_size",
          "model.draft_vocab_size: a drafter of all words is not modelled for specforge"},
-        {t->sequence_length + t->ttt_steps > m->max_position_embeddings + 20,
-         "/model/max_position_embeddings",
-         "model.max_position_embeddings: SpecForge's tables of cosines would grow within the step, "
-         "which is not modelled; expected the sequence to fit"},
         {t->sequence_length * t->micro_batch_size < FEWEST_TOKENS, "/training/sequence_length",
          "training.sequence_length: fewer than 512 tokens a batch are not modelled for specforge"},
     };
@@ -87,22 +83,22 @@ enum memplan_status mpl_check_specforge(const struct mpl_plan *plan, struct memp
     const struct mpl_parallelism *p = &plan->parallelism;
     const bool is_fsdp = p->strategy == MPL_STRATEGY_FSDP1;
     const struct mpl_gap gaps[] = {
-        {p->strategy != MPL_STRATEGY_NONE && !is_fsdp, "/parallelism/strategy",
-         "parallelism.strategy: SpecForge's DDP (NO_SHARD) is not modelled; modelled: none, fsdp1"},
-        {is_fsdp && p->wrap != MPL_WRAP_ROOT, "/parallelism/wrap",
+        {!is_fsdp, "/parallelism/strategy",
+         "parallelism.strategy: SpecForge wraps the drafter in FSDP1, on one card too: expected "
+         "fsdp1; its DDP (NO_SHARD) is not modelled"},
+        {p->wrap != MPL_WRAP_ROOT, "/parallelism/wrap",
          "parallelism.wrap: SpecForge's EAGLE-3 drafter is one unit: expected root"},
-        {is_fsdp && (p->param_dtype != MPL_BFLOAT16 || p->reduce_dtype != MPL_BFLOAT16 ||
-                     p->buffer_dtype != MPL_FLOAT32),
+        {(p->param_dtype != MPL_BFLOAT16 || p->reduce_dtype != MPL_BFLOAT16 ||
+          p->buffer_dtype != MPL_FLOAT32),
          "/parallelism/param_dtype",
          "parallelism: SpecForge gathers and reduces in bfloat16, with buffers in float32: "
          "expected "
          "param_dtype and reduce_dtype bfloat16, buffer_dtype float32"},
-        {is_fsdp && !p->use_orig_params, "/parallelism/use_orig_params",
+        {!p->use_orig_params, "/parallelism/use_orig_params",
          "parallelism.use_orig_params: SpecForge sets it, expected true"},
-        {is_fsdp && plan->training.gradient_accumulation_steps > 1 && !p->no_sync,
-         "/parallelism/no_sync",
+        {plan->training.gradient_accumulation_steps > 1 && !p->no_sync, "/parallelism/no_sync",
          "parallelism.no_sync: SpecForge reduces once a step, expected true"},
-        {is_fsdp && p->cpu_offload, "/parallelism/cpu_offload",
+        {p->cpu_offload, "/parallelism/cpu_offload",
          "parallelism.cpu_offload: SpecForge's trainer has no such option"},
     };
     enum memplan_status status = check_model(plan, err);

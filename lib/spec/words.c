@@ -280,6 +280,8 @@ const struct mpl_word mpl_framework_words[] = {YES("loop", 0),
                                                NOT("nemo"),
                                                NOT("unsloth"),
                                                NOT("lightning"),
+                                               NOT("eagle"),
+                                               NOT("medusa"),
                                                END};
 
 const struct mpl_word mpl_metric_words[] = {
