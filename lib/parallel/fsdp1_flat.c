@@ -217,7 +217,9 @@ void mpl_fsdp1_reshard(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit, bool 
 /* ---- views ------------------------------------------------------------------------------------
  */
 
-/* Backward of split: the flat gradient [numel]; pieces without a gradient are zeros meanwhile. */
+/* Backward of split: the flat gradient [numel]; pieces without a gradient are zeros meanwhile.
+ * The engine runs a node on the stream of its forward, and the views are made while the unit is
+ * gathered (_use_unsharded_flat_param). */
 static void split_backward(struct mpl_tape *tape, struct mpl_node *node,
                            struct mpl_tensor **grads_out, struct mpl_tensor **grads_in)
 {
@@ -226,9 +228,9 @@ static void split_backward(struct mpl_tape *tape, struct mpl_node *node,
     for (uint32_t i = 0; i < unit->count; i++)
         if (!grads_out[i])
             grads_out[i] =
-                mpl_fsdp1_take(tape, tape->stream, MPL_CATEGORY_TEMPORARY, "zeros.default",
+                mpl_fsdp1_take(tape, MPL_STREAM_UNSHARD, MPL_CATEGORY_TEMPORARY, "zeros.default",
                                unit->compute_dtype, unit->pieces[i].numel);
-    grads_in[0] = mpl_fsdp1_take(tape, tape->stream, MPL_CATEGORY_GRADIENTS, "cat.default",
+    grads_in[0] = mpl_fsdp1_take(tape, MPL_STREAM_UNSHARD, MPL_CATEGORY_GRADIENTS, "cat.default",
                                  unit->compute_dtype, unit->numel);
 }
 
