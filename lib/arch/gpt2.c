@@ -28,6 +28,13 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
     layer->mlp_proj = mpl_conv1d_add(network, "mlp.c_proj", h, m->intermediate_size);
 }
 
+/* nn.Dropout */
+static struct mpl_tensor *dropout(struct mpl_tape *tape, struct mpl_tensor *x, double p)
+{
+    x = mpl_scope_enter(tape, MPL_NO_MODULE, x);
+    return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_op_dropout(tape, x, p));
+}
+
 static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *layer,
                                     struct mpl_tensor *x, struct mpl_tensor **weights_out)
 {
@@ -36,6 +43,7 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     struct mpl_attention_call call = mpl_lm_attention_call(&layer->base);
     struct mpl_tensor *parts[3], *out;
 
+    mpl_scope_enter(tape, MPL_NO_MODULE, NULL);
     call.softmax = MPL_SOFTMAX_CAST;
     mpl_op_split_last(tape, mpl_linear_call(tape, network, &layer->c_attn, x), 3, NULL, parts);
     call.k = mpl_hold(mpl_split_heads(tape, parts[1], m->num_attention_heads, m->head_dim));
@@ -45,7 +53,7 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
                     : mpl_attention_interface(tape, network->plan, &call, weights_out);
     out = mpl_hold(mpl_merge_heads(tape, out));
     mpl_rebind(tape, &out, mpl_linear_call(tape, network, &layer->attn_proj, out));
-    mpl_rebind(tape, &out, mpl_op_dropout(tape, out, m->hidden_dropout));
+    mpl_rebind(tape, &out, dropout(tape, out, m->hidden_dropout));
     if (call.past) { /* nobody asked for them */
         mpl_drop(tape, *weights_out);
         *weights_out = NULL;
@@ -53,7 +61,7 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     mpl_drop(tape, call.q);
     mpl_drop(tape, call.k);
     mpl_drop(tape, call.v);
-    return mpl_return(out);
+    return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_return(out));
 }
 
 static struct mpl_tensor *mlp(struct mpl_tape *tape, const struct layer *layer,
@@ -61,12 +69,14 @@ static struct mpl_tensor *mlp(struct mpl_tape *tape, const struct layer *layer,
 {
     const struct mpl_network *network = layer->base.lm->network;
     const struct mpl_model *m = &network->plan->model;
-    struct mpl_tensor *h = mpl_hold(mpl_linear_call(tape, network, &layer->c_fc, x));
+    struct mpl_tensor *h;
 
+    mpl_scope_enter(tape, MPL_NO_MODULE, NULL);
+    h = mpl_hold(mpl_linear_call(tape, network, &layer->c_fc, x));
     mpl_rebind(tape, &h, mpl_activation_call(tape, m->hidden_act, h));
     mpl_rebind(tape, &h, mpl_linear_call(tape, network, &layer->mlp_proj, h));
-    mpl_rebind(tape, &h, mpl_op_dropout(tape, h, m->hidden_dropout));
-    return mpl_return(h);
+    mpl_rebind(tape, &h, dropout(tape, h, m->hidden_dropout));
+    return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_return(h));
 }
 
 static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
@@ -104,16 +114,18 @@ static void describe_embedding(struct mpl_lm *lm)
 static struct mpl_tensor *before_masks(struct mpl_tape *tape, struct mpl_lm *lm,
                                        struct mpl_tensor *embeds)
 {
+    const uint32_t wpe = mpl_module_of_weight(lm->position_table, false);
+    struct mpl_tensor *positions =
+        mpl_scope_enter(tape, wpe, mpl_op_unsqueeze(tape, lm->positions, 0));
     struct mpl_tensor *table = mpl_network_weight(lm->network, lm->position_table);
 
-    lm->locals[0] =
-        mpl_hold(mpl_op_embedding(tape, table, mpl_op_unsqueeze(tape, lm->positions, 0)));
+    lm->locals[0] = mpl_hold(mpl_scope_leave(tape, wpe, mpl_op_embedding(tape, table, positions)));
     return mpl_op_add(tape, embeds, lm->locals[0]);
 }
 
 static struct mpl_tensor *enter(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h)
 {
-    return mpl_op_dropout(tape, h, lm->network->plan->model.embedding_dropout);
+    return dropout(tape, h, lm->network->plan->model.embedding_dropout);
 }
 
 static const struct mpl_lm_family family = {

@@ -33,13 +33,17 @@ static struct mpl_dim last_of(const struct mpl_tensor *t)
 
 /* ---- linear ---------------------------------------------------------------------------------- */
 
+enum layout { LINEAR, CONV1D, FUNCTION };
+
 /* mm: the weight's gradient, then the input's (mat2 before self). addmm: input, weight, bias
  * (mat1, mat2, self); the bias's is the incoming one, which the engine sums. A weight that lies as
- * [in, out] (conv1d) gets its gradient as it is, the other one as a view. */
+ * [in, out] (conv1d) gets its gradient as it is, the other one as a view; a Python function gives
+ * that of the input first, and no view. */
 static void product_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
-                             struct mpl_tensor **in, bool is_conv1d)
+                             struct mpl_tensor **in, enum layout layout)
 {
-    const bool has_bias = node->edge_count == 3;
+    const bool has_bias = node->edge_count == 3, is_conv1d = layout == CONV1D;
+    const bool is_input_first = has_bias || layout == FUNCTION;
     struct mpl_tensor *a = NULL, *weight = NULL, *grad;
     struct mpl_shape flat = mpl_shape2(rows_of(out[0]), last_of(out[0])), in_shape;
     const enum mpl_dtype dtype = (enum mpl_dtype)out[0]->dtype;
@@ -52,14 +56,14 @@ static void product_backward(struct mpl_tape *tape, struct mpl_node *node, struc
         weight = mpl_saved(tape, node, slot);
     grad = mpl_rule_reshape(tape, out[0], &flat); /* the view that mm's result got */
     for (int pass = 0; pass < 2; pass++) {
-        const bool is_weight_turn = (pass == 0) != has_bias;
+        const bool is_weight_turn = (pass == 0) != is_input_first;
 
         if (is_weight_turn && a && !a->is_void) {
             struct mpl_shape shape = is_conv1d ? mpl_shape2(last_of(a), last_of(grad))
                                                : mpl_shape2(last_of(grad), last_of(a));
 
             in[1] = mpl_hold(mpl_empty(tape, "mm.default", dtype, &shape));
-            in[1]->is_view |= !is_conv1d;
+            in[1]->is_view |= layout == LINEAR;
             mpl_cublas_workspace(tape);
         } else if (!is_weight_turn && weight && !weight->is_void) {
             struct mpl_shape shape =
@@ -77,6 +81,7 @@ static void product_backward(struct mpl_tape *tape, struct mpl_node *node, struc
 
             mpl_drop(tape, in[0]);
             in[0] = view;
+            view->is_view &= layout != FUNCTION; /* matmul's own view has no base */
         }
     }
     if (has_bias && mpl_needs(node, 2))
@@ -87,13 +92,19 @@ static void product_backward(struct mpl_tape *tape, struct mpl_node *node, struc
 static void linear_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                             struct mpl_tensor **in)
 {
-    product_backward(tape, node, out, in, false);
+    product_backward(tape, node, out, in, LINEAR);
+}
+
+static void function_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
+                              struct mpl_tensor **in)
+{
+    product_backward(tape, node, out, in, FUNCTION);
 }
 
 static void conv1d_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                             struct mpl_tensor **in)
 {
-    product_backward(tape, node, out, in, true);
+    product_backward(tape, node, out, in, CONV1D);
 }
 
 /* x [.., k] times w, plus bias or NULL, all in one dtype; columns is the width of the result. */
@@ -153,6 +164,18 @@ struct mpl_tensor *mpl_op_linear(struct mpl_tape *tape, struct mpl_tensor *a,
         x = mpl_op_contiguous(tape, x);
 
     return product(tape, x, w, cast_bias, linear_backward,
+                   w->is_void ? mpl_dim(1) : w->shape.dim[0]);
+}
+
+struct mpl_tensor *mpl_op_linear_function(struct mpl_tape *tape, struct mpl_tensor *a,
+                                          struct mpl_tensor *weight, struct mpl_tensor *bias)
+{
+    struct mpl_tensor *cast_bias = bias ? mpl_autocast(tape, bias) : NULL;
+    struct mpl_tensor *w = mpl_autocast(tape, weight), *x = mpl_autocast(tape, a);
+
+    if (!x->is_void && !has_even_rows(x))
+        x = mpl_op_contiguous(tape, x);
+    return product(tape, x, w, cast_bias, function_backward,
                    w->is_void ? mpl_dim(1) : w->shape.dim[0]);
 }
 

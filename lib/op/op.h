@@ -207,6 +207,10 @@ struct mpl_tensor *mpl_op_stack_last(struct mpl_tape *tape, struct mpl_tensor *a
  */
 struct mpl_tensor *mpl_op_linear(struct mpl_tape *tape, struct mpl_tensor *a,
                                  struct mpl_tensor *weight, struct mpl_tensor *bias);
+/** The same written in Python: matmul, then the bias in place. (deepspeed/runtime/zero/linear.py,
+ * LinearFunctionForZeroStage3) */
+struct mpl_tensor *mpl_op_linear_function(struct mpl_tape *tape, struct mpl_tensor *a,
+                                          struct mpl_tensor *weight, struct mpl_tensor *bias);
 /** addmm(bias, a, weight): weight [k, n] lies as GPT-2's Conv1D has it, bias [n]. */
 struct mpl_tensor *mpl_op_conv1d(struct mpl_tape *tape, struct mpl_tensor *a,
                                  struct mpl_tensor *weight, struct mpl_tensor *bias);

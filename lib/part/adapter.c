@@ -142,6 +142,8 @@ struct mpl_tensor *mpl_linear_base_call(struct mpl_tape *tape, const struct mpl_
     bias = mpl_parameter_of(network, linear->bias);
     return linear->is_conv1d
                ? mpl_op_conv1d(tape, x, mpl_network_weight(network, linear->weight), bias)
+           : tape->scopes
+               ? mpl_op_linear_function(tape, x, mpl_network_weight(network, linear->weight), bias)
                : mpl_op_linear(tape, x, mpl_network_weight(network, linear->weight), bias);
 }
 

@@ -397,6 +397,7 @@ struct mpl_tensor *mpl_attention_forward(struct mpl_tape *tape, const struct mpl
     struct mpl_attention_call call = *how;
     struct mpl_tensor *out, *joined = NULL;
 
+    mpl_scope_enter(tape, MPL_NO_MODULE, NULL);
     if (module->is_joined)
         joined = split_joined(tape, network, module, x, &call);
     else
@@ -421,5 +422,5 @@ struct mpl_tensor *mpl_attention_forward(struct mpl_tape *tape, const struct mpl
     mpl_drop(tape, call.q);
     mpl_drop(tape, call.k);
     mpl_drop(tape, call.v);
-    return mpl_return(out);
+    return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_return(out));
 }

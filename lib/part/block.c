@@ -66,19 +66,24 @@ struct mpl_tensor *mpl_mlp_forward(struct mpl_tape *tape, const struct mpl_netwo
 {
     const enum mpl_activation act = network->plan->model.hidden_act;
     const struct mpl_gated_mlp gated = {mlp->gate, mlp->up, mlp->down};
-    struct mpl_tensor *out;
+    struct mpl_tensor *out = NULL;
 
+    if (mlp->kind == MPL_MLP_GATED)
+        return mpl_gated_mlp_forward(tape, network, &gated, x);
+    x = mpl_scope_enter(tape, MPL_NO_MODULE, x);
     switch (mlp->kind) {
     case MPL_MLP_JOINED:
-        return joined(tape, network, mlp, x);
+        out = joined(tape, network, mlp, x);
+        break;
     case MPL_MLP_PLAIN:
         out = mpl_activation_call(tape, act, mpl_linear_call(tape, network, &mlp->up, x));
         out = mpl_linear_call(tape, network, &mlp->down, out);
-        return mpl_op_dropout(tape, out, mlp->dropout);
+        out = mpl_op_dropout(tape, out, mlp->dropout);
+        break;
     case MPL_MLP_GATED:
         break;
     }
-    return mpl_gated_mlp_forward(tape, network, &gated, x);
+    return mpl_scope_leave(tape, MPL_NO_MODULE, out);
 }
 
 /* ---- layer -----------------------------------------------------------------------------------

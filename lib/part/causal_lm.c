@@ -341,6 +341,7 @@ static void make_rotary(struct mpl_tape *tape, struct mpl_lm *lm, const struct m
         return;
     if (lm->past.facts && !mpl_past_has(&lm->past, lm->past.facts->shared_rotary))
         return;
+    mpl_scope_enter(tape, MPL_NO_MODULE, NULL); /* nothing of it has a gradient */
     if (!lm->family->has_sliding_rotary || has_layer(lm, false))
         mpl_rotary_tables(tape, lm->rotary_dim, dtype, lm->positions, &lm->cos, &lm->sin);
     if (lm->family->has_sliding_rotary && has_layer(lm, true))
@@ -386,6 +387,7 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
 
     lm->input_ids = batch->input_ids;
     lm->attention_mask = batch->attention_mask;
+    mpl_scope_enter(tape, MPL_NO_MODULE, NULL);
     embeds = mpl_hold(mpl_module_call(tape, &network->modules[EMBEDDING], batch->input_ids));
     /* enable_input_require_grads, which checkpointing turns on: a frozen embedding's output too */
     if (checkpoints_layers(&plan->training) && !embeds->is_void && tape->is_grad_enabled &&
@@ -413,7 +415,7 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
     else if (family->norm)
         mpl_rebind(tape, &h, mpl_norm_call(tape, network, &lm->norm, h));
     drop_locals(tape, lm);
-    return mpl_return(h);
+    return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_return(h));
 }
 
 bool mpl_lm_pools(const struct mpl_lm *lm)

@@ -57,7 +57,11 @@ void mpl_linear_set_forward(struct mpl_network *network, const struct mpl_linear
 struct mpl_tensor *mpl_linear_call(struct mpl_tape *tape, const struct mpl_network *network,
                                    const struct mpl_linear *linear, struct mpl_tensor *x)
 {
-    return network->parameters[linear->weight].adapter
-               ? mpl_adapter_call(tape, network, linear, x)
-               : mpl_linear_base_call(tape, network, linear, x);
+    const struct mpl_parameter *weight = &network->parameters[linear->weight];
+    const uint32_t module = mpl_module_of_weight(linear->weight, weight->is_tied);
+
+    if (weight->adapter)
+        return mpl_adapter_call(tape, network, linear, x);
+    x = mpl_scope_enter(tape, module, x);
+    return mpl_scope_leave(tape, module, mpl_linear_base_call(tape, network, linear, x));
 }

@@ -9,8 +9,8 @@
 #include "base/join.h"
 #include "op/op.h"
 
-struct mpl_tensor *mpl_activation_call(struct mpl_tape *tape, enum mpl_activation activation,
-                                       struct mpl_tensor *x)
+static struct mpl_tensor *activate(struct mpl_tape *tape, enum mpl_activation activation,
+                                   struct mpl_tensor *x)
 {
     switch (activation) {
     case MPL_ACTIVATION_GELU:
@@ -34,6 +34,13 @@ struct mpl_tensor *mpl_activation_call(struct mpl_tape *tape, enum mpl_activatio
     return mpl_op_silu(tape, x);
 }
 
+struct mpl_tensor *mpl_activation_call(struct mpl_tape *tape, enum mpl_activation activation,
+                                       struct mpl_tensor *x)
+{
+    x = mpl_scope_enter(tape, MPL_NO_MODULE, x);
+    return mpl_scope_leave(tape, MPL_NO_MODULE, activate(tape, activation, x));
+}
+
 struct mpl_gated_mlp mpl_gated_mlp_add(struct mpl_network *network, const char *name,
                                        int64_t intermediate_size, bool has_bias)
 {
@@ -54,22 +61,23 @@ struct mpl_tensor *mpl_gated_mlp_forward(struct mpl_tape *tape, const struct mpl
                                          const struct mpl_gated_mlp *mlp, struct mpl_tensor *x)
 {
     const enum mpl_activation act = network->plan->model.hidden_act;
-    struct mpl_tensor *gate =
-        mpl_activation_call(tape, act, mpl_linear_call(tape, network, &mlp->gate, x));
-    struct mpl_tensor *product =
-        mpl_op_mul(tape, gate, mpl_linear_call(tape, network, &mlp->up, x));
+    struct mpl_tensor *gate, *product;
 
-    return mpl_linear_call(tape, network, &mlp->down, product);
+    x = mpl_scope_enter(tape, MPL_NO_MODULE, x);
+    gate = mpl_activation_call(tape, act, mpl_linear_call(tape, network, &mlp->gate, x));
+    product = mpl_op_mul(tape, gate, mpl_linear_call(tape, network, &mlp->up, x));
+    return mpl_scope_leave(tape, MPL_NO_MODULE,
+                           mpl_linear_call(tape, network, &mlp->down, product));
 }
 
 struct mpl_tensor *mpl_plain_mlp_forward(struct mpl_tape *tape, const struct mpl_network *network,
                                          const struct mpl_plain_mlp *mlp, struct mpl_tensor *x)
 {
-    struct mpl_tensor *argument = mpl_hold(x);
+    struct mpl_tensor *argument = mpl_hold(mpl_scope_enter(tape, MPL_NO_MODULE, x));
     struct mpl_tensor *h = mpl_hold(mpl_linear_call(tape, network, &mlp->up, argument));
 
     mpl_rebind(tape, &h, mpl_activation_call(tape, network->plan->model.hidden_act, h));
     mpl_rebind(tape, &h, mpl_linear_call(tape, network, &mlp->down, h));
     mpl_drop(tape, argument);
-    return mpl_return(h);
+    return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_return(h));
 }

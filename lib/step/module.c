@@ -43,6 +43,20 @@ static struct mpl_tensor *checkpointed_call(struct mpl_tape *tape, struct mpl_mo
                : call(tape, module, input);
 }
 
+/* Heads are linear layers, which have their own. */
+static bool has_scope(const struct mpl_tape *tape, const struct mpl_module *module)
+{
+    return tape->scopes &&
+           (module->kind == MPL_MODULE_LAYER || module->kind == MPL_MODULE_EMBEDDING);
+}
+
+static uint32_t number_of(const struct mpl_module *module)
+{
+    return module->kind == MPL_MODULE_EMBEDDING
+               ? mpl_module_of_weight(module->first_parameter, false)
+               : MPL_NO_MODULE;
+}
+
 static struct mpl_tensor *hooked_call(struct mpl_tape *tape, void *context,
                                       struct mpl_tensor *input)
 {
@@ -55,9 +69,13 @@ static struct mpl_tensor *hooked_call(struct mpl_tape *tape, void *context,
         cast_kwargs(tape, module, saved);
         argument = hooks->pre_forward(tape, module->wrapper, argument);
     }
+    if (has_scope(tape, module))
+        mpl_rebind(tape, &argument, mpl_scope_enter(tape, number_of(module), argument));
     output = hooks && hooks->is_outside_checkpoint
                  ? checkpointed_call(tape, module, bare_call, argument)
                  : module->forward(tape, module->context, argument);
+    if (has_scope(tape, module))
+        output = mpl_scope_leave(tape, number_of(module), output);
     if (hooks) {
         hooks->post_forward(tape, module->wrapper, &output, 1);
         restore_kwargs(tape, module, saved);

@@ -150,6 +150,18 @@ struct mpl_node {
     struct mpl_tensor **grads; /* input buffer */
 };
 
+/** What a wrapper does around every call of a module, however small. A module without weights of
+ * its own has no number. */
+#define MPL_NO_MODULE UINT32_MAX
+struct mpl_scopes {
+    /** Takes the input as an operator does; the input that forward sees. NULL is fine. */
+    struct mpl_tensor *(*enter)(struct mpl_tape *tape, void *wrapper, uint32_t module,
+                                struct mpl_tensor *input);
+    /** The same for the result. */
+    struct mpl_tensor *(*leave)(struct mpl_tape *tape, void *wrapper, uint32_t module,
+                                struct mpl_tensor *output);
+};
+
 /** A run of one rank. */
 struct mpl_tape {
     struct mpl_timeline *timeline;
@@ -186,8 +198,10 @@ struct mpl_tape {
     MPL_VEC(struct mpl_tensor *) autocast_keys;
     struct mpl_frame *frame; /* checkpointed call that runs now, first time or again */
     struct mpl_checkpoint_options checkpoint;
-    bool is_booking_scratch; /* what a kernel takes for itself is no result */
-    bool saves_on_host;      /* what is kept for backward goes to the host (save_on_cpu) */
+    bool is_booking_scratch;         /* what a kernel takes for itself is no result */
+    bool saves_on_host;              /* what is kept for backward goes to the host (save_on_cpu) */
+    const struct mpl_scopes *scopes; /* NULL: none */
+    void *scopes_wrapper;
     struct mpl_tensor void_storage, *void_tensor;
 
     /* memory of the tape itself */
@@ -256,6 +270,26 @@ struct mpl_shape mpl_shape3(struct mpl_dim a, struct mpl_dim b, struct mpl_dim c
 struct mpl_shape mpl_shape4(struct mpl_dim a, struct mpl_dim b, struct mpl_dim c, struct mpl_dim d);
 int64_t mpl_numel(const struct mpl_tensor *tensor);
 bool mpl_shape_equal(const struct mpl_shape *a, const struct mpl_shape *b);
+
+/* ---- modules ------------------------------------------------------------------------------- */
+
+/** The number of the module that owns a weight; a tied head is not the embedding. */
+static inline uint32_t mpl_module_of_weight(uint32_t weight, bool is_tied_head)
+{
+    return 2 * weight + is_tied_head;
+}
+
+static inline struct mpl_tensor *mpl_scope_enter(struct mpl_tape *tape, uint32_t module,
+                                                 struct mpl_tensor *input)
+{
+    return tape->scopes ? tape->scopes->enter(tape, tape->scopes_wrapper, module, input) : input;
+}
+
+static inline struct mpl_tensor *mpl_scope_leave(struct mpl_tape *tape, uint32_t module,
+                                                 struct mpl_tensor *output)
+{
+    return tape->scopes ? tape->scopes->leave(tape, tape->scopes_wrapper, module, output) : output;
+}
 
 /* ---- graph --------------------------------------------------------------------------------- */
 
