@@ -59,6 +59,9 @@ static const struct mpl_config_key keys[] = {
 };
 
 const struct mpl_arch mpl_arch_cohere = {
-    .config = {.model_type = "cohere", .help = "Command R and Aya", .keys = keys},
+    .config = {.model_type = "cohere",
+               .has_scopes = true,
+               .help = "Command R and Aya",
+               .keys = keys},
     .family = &family,
 };

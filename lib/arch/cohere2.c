@@ -56,6 +56,7 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_cohere2 = {
     .config = {.model_type = "cohere2",
+               .has_scopes = true,
                .help = "Command R7B, Command A and Tiny Aya",
                .keys = keys,
                .derive = derive,

@@ -85,6 +85,9 @@ static const struct mpl_config_key keys[] = {
 };
 
 const struct mpl_arch mpl_arch_gemma = {
-    .config = {.model_type = "gemma", .help = "Gemma 1 and CodeGemma", .keys = keys},
+    .config = {.model_type = "gemma",
+               .has_scopes = true,
+               .help = "Gemma 1 and CodeGemma",
+               .keys = keys},
     .family = &family,
 };

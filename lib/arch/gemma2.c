@@ -111,7 +111,11 @@ static const struct mpl_config_key keys[] = {
 };
 
 const struct mpl_arch mpl_arch_gemma2 = {
-    .config =
-        {.model_type = "gemma2", .help = "Gemma 2", .keys = keys, .derive = derive, .check = check},
+    .config = {.model_type = "gemma2",
+               .has_scopes = true,
+               .help = "Gemma 2",
+               .keys = keys,
+               .derive = derive,
+               .check = check},
     .family = &family,
 };

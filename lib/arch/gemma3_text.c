@@ -74,6 +74,7 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_gemma3_text = {
     .config = {.model_type = "gemma3_text",
+               .has_scopes = true,
                .help = "Gemma 3, text only",
                .keys = keys,
                .derive = mpl_gemma3_derive,

@@ -39,6 +39,6 @@ static const struct mpl_config_key keys[] = {
 };
 
 const struct mpl_arch mpl_arch_glm4 = {
-    .config = {.model_type = "glm4", .help = "GLM-4 0414", .keys = keys},
+    .config = {.model_type = "glm4", .has_scopes = true, .help = "GLM-4 0414", .keys = keys},
     .family = &family,
 };

@@ -176,6 +176,7 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_gpt2 = {
     .config = {.model_type = "gpt2",
+               .has_scopes = true,
                .help = "GPT-2",
                .has_no_flex = true,
                .has_position_table = true,

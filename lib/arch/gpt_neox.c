@@ -223,6 +223,9 @@ static const struct mpl_config_key keys[] = {
 };
 
 const struct mpl_arch mpl_arch_gpt_neox = {
-    .config = {.model_type = "gpt_neox", .help = "GPT-NeoX and Pythia", .keys = keys},
+    .config = {.model_type = "gpt_neox",
+               .has_scopes = true,
+               .help = "GPT-NeoX and Pythia",
+               .keys = keys},
     .family = &family,
 };

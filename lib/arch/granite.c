@@ -54,6 +54,6 @@ static const struct mpl_lm_family family = {
 };
 
 const struct mpl_arch mpl_arch_granite = {
-    .config = {.model_type = "granite", .help = "Granite 3 and 4, dense"},
+    .config = {.model_type = "granite", .has_scopes = true, .help = "Granite 3 and 4, dense"},
     .family = &family,
 };

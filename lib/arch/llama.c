@@ -31,6 +31,8 @@ static const struct mpl_lm_family family = {
 };
 
 const struct mpl_arch mpl_arch_llama = {
-    .config = {.model_type = "llama", .help = "Llama 1 to 3 and models of its form"},
+    .config = {.model_type = "llama",
+               .has_scopes = true,
+               .help = "Llama 1 to 3 and models of its form"},
     .family = &family,
 };

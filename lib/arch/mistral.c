@@ -43,6 +43,7 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_mistral = {
     .config = {.model_type = "mistral",
+               .has_scopes = true,
                .help = "Mistral 7B, Nemo and Small (text)",
                .keys = keys,
                .derive = derive},

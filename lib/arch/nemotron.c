@@ -45,6 +45,9 @@ static const struct mpl_config_key keys[] = {
 };
 
 const struct mpl_arch mpl_arch_nemotron = {
-    .config = {.model_type = "nemotron", .help = "Nemotron-4 and Minitron", .keys = keys},
+    .config = {.model_type = "nemotron",
+               .has_scopes = true,
+               .help = "Nemotron-4 and Minitron",
+               .keys = keys},
     .family = &family,
 };

@@ -37,6 +37,6 @@ static const struct mpl_lm_family family = {
 };
 
 const struct mpl_arch mpl_arch_olmo = {
-    .config = {.model_type = "olmo", .help = "OLMo 1"},
+    .config = {.model_type = "olmo", .has_scopes = true, .help = "OLMo 1"},
     .family = &family,
 };

@@ -44,6 +44,6 @@ static const struct mpl_lm_family family = {
 };
 
 const struct mpl_arch mpl_arch_olmo2 = {
-    .config = {.model_type = "olmo2", .help = "OLMo 2"},
+    .config = {.model_type = "olmo2", .has_scopes = true, .help = "OLMo 2"},
     .family = &family,
 };

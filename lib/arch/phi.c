@@ -170,6 +170,9 @@ static const struct mpl_config_key keys[] = {
 };
 
 const struct mpl_arch mpl_arch_phi = {
-    .config = {.model_type = "phi", .help = "Phi-1, Phi-1.5 and Phi-2", .keys = keys},
+    .config = {.model_type = "phi",
+               .has_scopes = true,
+               .help = "Phi-1, Phi-1.5 and Phi-2",
+               .keys = keys},
     .family = &family,
 };

@@ -64,6 +64,7 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_phi3 = {
     .config = {.model_type = "phi3",
+               .has_scopes = true,
                .help = "Phi-3, Phi-3.5 and Phi-4",
                .keys = keys,
                .derive = derive},

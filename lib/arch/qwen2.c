@@ -50,6 +50,7 @@ static const struct mpl_config_key keys[] = {
 const struct mpl_arch mpl_arch_qwen2 = {
     .config = {.model_type = "qwen2",
                .keys = keys,
+               .has_scopes = true,
                .help = "Qwen1.5, Qwen2 and Qwen2.5",
                .derive = derive},
     .family = &family,

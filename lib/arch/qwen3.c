@@ -37,6 +37,7 @@ static const struct mpl_config_key keys[] = {{"head_dim", NULL, "128"}, {NULL, N
 
 const struct mpl_arch mpl_arch_qwen3 = {
     .config = {.model_type = "qwen3",
+               .has_scopes = true,
                .help = "Qwen3, dense",
                .keys = keys,
                .derive = mpl_lm_derive_qwen_layer_types},

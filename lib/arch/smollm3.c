@@ -52,6 +52,7 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_smollm3 = {
     .config = {.model_type = "smollm3",
+               .has_scopes = true,
                .help = "SmolLM3",
                .keys = keys,
                .derive = derive,

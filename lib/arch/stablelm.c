@@ -106,6 +106,7 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_stablelm = {
     .config = {.model_type = "stablelm",
+               .has_scopes = true,
                .help = "StableLM 2 and StableLM 3B",
                .has_no_flex = true,
                .keys = keys,

@@ -64,6 +64,10 @@ static const struct mpl_config_key keys[] = {
 };
 
 const struct mpl_arch mpl_arch_starcoder2 = {
-    .config = {.model_type = "starcoder2", .help = "StarCoder2", .keys = keys, .derive = derive},
+    .config = {.model_type = "starcoder2",
+               .has_scopes = true,
+               .help = "StarCoder2",
+               .keys = keys,
+               .derive = derive},
     .family = &family,
 };

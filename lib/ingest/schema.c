@@ -120,8 +120,11 @@ static json_t *value_schema(const struct mpl_field *field)
 
     switch (field->type) {
     case MPL_FIELD_INTEGER:
-        return json_pack("{s:[s,s], s:I, s:I}", "type", "integer", "null", "minimum",
-                         (json_int_t)field->min, "maximum", (json_int_t)field->max);
+        bounds = json_pack("{s:[s,s], s:I, s:I}", "type", "integer", "null", "minimum",
+                           (json_int_t)field->min, "maximum", (json_int_t)field->max);
+        if (field->flags & MPL_FIELD_BOOL_NUMBER)
+            json_array_append_new(json_object_get(bounds, "type"), json_string("boolean"));
+        return bounds;
     case MPL_FIELD_BYTES:
         return json_pack("{s:[s,s,s], s:I, s:I}", "type", "integer", "string", "null", "minimum",
                          (json_int_t)field->min, "maximum", (json_int_t)field->max);

@@ -36,6 +36,10 @@ enum memplan_status mpl_value_integer(const struct mpl_value *value, int64_t *ou
     const struct mpl_field *field = value->field;
     int64_t number;
 
+    if (json_is_boolean(value->json) && (field->flags & MPL_FIELD_BOOL_NUMBER)) {
+        *out = json_is_true(value->json) ? MPL_RESHARD_TRUE : MPL_RESHARD_FALSE;
+        return MEMPLAN_OK;
+    }
     if (json_is_integer(value->json)) {
         number = json_integer_value(value->json);
     } else if (json_is_real(value->json)) {

@@ -40,7 +40,7 @@ static void gradient_came(struct mpl_tape *tape, struct mpl_tensor *leaf)
     ddp->buckets[member->bucket].pending--;
     for (; ddp->next_bucket < ddp->bucket_count && !ddp->buckets[ddp->next_bucket].pending;
          ddp->next_bucket++)
-        mpl_ddp_drop_stale(tape, ddp); /* an all-reduce */
+        mpl_ddp_reduce(tape, ddp, ddp->next_bucket);
 }
 
 /* finalize_backward; in the first step of a static graph all gradients are reduced only here. */
@@ -51,6 +51,8 @@ static void finish_backward(struct mpl_tape *tape, void *context)
     for (uint32_t i = 0; i < ddp->count && is_delayed(ddp); i++)
         if (ddp->members[i].parameter->tensor->grad)
             mpl_ddp_move_gradient(tape, &ddp->members[i]);
+    for (uint32_t b = 0; b < ddp->bucket_count && is_delayed(ddp); b++)
+        mpl_ddp_reduce(tape, ddp, b);
     ddp->has_changed |= is_delayed(ddp);
     ddp->has_delayed |= is_delayed(ddp);
     ddp->is_reducing = false;
@@ -190,7 +192,10 @@ static bool make_room(struct mpl_ddp *ddp, struct mpl_arena *arena)
     ddp->spare_buckets = mpl_arena_zalloc(arena, room * sizeof(*ddp->spare_buckets));
     ddp->arrivals = mpl_arena_zalloc(arena, room * sizeof(*ddp->arrivals));
     ddp->stale = mpl_arena_zalloc(arena, room * sizeof(*ddp->stale));
-    return ddp->stale && ddp->members && ddp->buckets && ddp->spare_buckets && ddp->arrivals;
+    ddp->sent = mpl_arena_zalloc(arena, room * sizeof(*ddp->sent));
+    ddp->held = mpl_arena_zalloc(arena, room * sizeof(*ddp->held));
+    return ddp->stale && ddp->sent && ddp->held && ddp->members && ddp->buckets &&
+           ddp->spare_buckets && ddp->arrivals;
 }
 
 enum memplan_status mpl_ddp_wrap(struct mpl_network *network, struct memplan_error *err)

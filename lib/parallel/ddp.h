@@ -49,7 +49,10 @@ struct mpl_ddp {
     bool is_reducing; /* between the forward and the end of its backward */
     bool has_rebuilt, has_delayed;
     bool has_changed; /* in this step: gradients came for the first time, buckets were rebuilt */
-    struct mpl_tensor **stale;   /* old buckets that NCCL still holds */
+    struct mpl_tensor **stale; /* old buckets that NCCL still holds */
+    struct mpl_tensor **sent;  /* what a communication hook sent in this backward... */
+    struct mpl_tensor **held;  /* ...and in the one before, the same */
+    uint32_t sent_count, held_count;
     struct mpl_tensor *used_map; /* int32 [count]; NULL: none */
 };
 
@@ -70,6 +73,12 @@ void mpl_ddp_rebuild_buckets(struct mpl_tape *tape, struct mpl_ddp *ddp);
  * Watchdog::runLoop); since 2.8 (before, freed blocks waited for an event)
  */
 void mpl_ddp_drop_stale(struct mpl_tape *tape, struct mpl_ddp *ddp);
+
+/** The bucket is full: its all-reduce, or a communication hook in that place. (ddp_hook.c) */
+void mpl_ddp_reduce(struct mpl_tape *tape, struct mpl_ddp *ddp, uint32_t index);
+
+/** A communication hook sends a copy of the bucket in another format. */
+bool mpl_ddp_compresses(const struct mpl_ddp *ddp, const struct mpl_ddp_bucket *bucket);
 
 /** With gradient_as_bucket_view the gradient moves into its bucket. */
 void mpl_ddp_move_gradient(struct mpl_tape *tape, struct mpl_ddp_member *member);

@@ -168,7 +168,8 @@ void mpl_ddp_rebuild_buckets(struct mpl_tape *tape, struct mpl_ddp *ddp)
     mpl_drop(tape, indices);
     for (uint32_t b = 0; b < ddp->bucket_count; b++) /* gradients may still look at them */
         ddp->stale[ddp->stale_count++] = old[b].contents;
-    if (!tape->has_kernel_scratch || !mpl_version_at_least(&tape->pytorch, 2, 8, 0))
+    if (!tape->has_kernel_scratch || !mpl_version_at_least(&tape->pytorch, 2, 8, 0) ||
+        mpl_ddp_compresses(ddp, old)) /* what was sent is another tensor */
         mpl_ddp_drop_stale(tape, ddp);
     ddp->buckets = a.buckets;
     ddp->bucket_count = a.count;

@@ -59,8 +59,40 @@ static void begin_forward(struct mpl_tape *tape, struct mpl_fsdp1 *fsdp)
         for (uint32_t i = 0; i < fsdp->count; i++)
             mpl_fsdp1_init_buffers(tape, &fsdp->units[i]);
     }
+    for (uint32_t i = 0; i < fsdp->count && fsdp->network->plan->parallelism.forward_prefetch;
+         i++) {
+        fsdp->units[i].needs_forward_unshard = true;
+        fsdp->units[i].is_prefetched = false;
+    }
     for (uint32_t i = 0; i < fsdp->count; i++)
         mpl_fsdp1_reset_gradient(tape, &fsdp->units[i]);
+}
+
+/* record_pre_forward: the order of the first iteration stays. */
+static void record_call(struct mpl_fsdp1_unit *unit)
+{
+    struct mpl_fsdp1 *fsdp = unit->fsdp;
+
+    if (fsdp->knows_calls || unit->first_call >= 0)
+        return;
+    unit->first_call = fsdp->call_count;
+    fsdp->calls[fsdp->call_count++] = unit;
+}
+
+/* _prefetch_handle in forward: the unit that was called after this one. */
+static void prefetch_in_forward(struct mpl_tape *tape, const struct mpl_fsdp1_unit *unit)
+{
+    const struct mpl_fsdp1 *fsdp = unit->fsdp;
+    struct mpl_fsdp1_unit *next;
+
+    if (!fsdp->network->plan->parallelism.forward_prefetch ||
+        unit->first_call + 1 >= fsdp->call_count)
+        return;
+    next = fsdp->calls[unit->first_call + 1];
+    if (!next->needs_forward_unshard || next->is_prefetched)
+        return;
+    mpl_fsdp1_unshard(tape, next);
+    next->is_prefetched = true;
 }
 
 /* On a tape that has stopped nothing is gathered, and forwards still read their weights. */
@@ -82,7 +114,11 @@ static struct mpl_tensor *pre_forward(struct mpl_tape *tape, void *wrapper,
     }
     if (is_root(unit))
         begin_forward(tape, unit->fsdp);
-    mpl_fsdp1_unshard(tape, unit);
+    record_call(unit);
+    if (!unit->is_prefetched)
+        mpl_fsdp1_unshard(tape, unit);
+    unit->needs_forward_unshard = false;
+    prefetch_in_forward(tape, unit);
     mpl_fsdp1_use_views(tape, unit);
     return input;
 }
@@ -151,6 +187,7 @@ static void finish_backward(struct mpl_tape *tape, void *context)
         unit->use = -1;
     }
     fsdp->use_count = 0;
+    fsdp->knows_calls = true;
     fsdp->is_final_queued = false;
 }
 
@@ -265,7 +302,7 @@ static uint64_t parameter_bytes(const struct mpl_network *network)
     const struct mpl_fsdp1 *fsdp = network->wrapped;
     uint64_t sum = 0;
 
-    for (uint32_t i = 0; i < fsdp->count; i++)
+    for (uint32_t i = 0; i < fsdp->count && !fsdp->offloads; i++)
         sum = mpl_add(
             sum,
             mpl_round_up(mpl_dtype_bytes(fsdp->units[i].dtype, fsdp->units[i].shard_numel), 512));
@@ -339,7 +376,7 @@ static enum memplan_status make_unit(struct mpl_fsdp1 *fsdp, struct mpl_fsdp1_un
     const struct mpl_parallelism *p = &fsdp->network->plan->parallelism;
     enum memplan_status status;
 
-    *unit = (struct mpl_fsdp1_unit){.fsdp = fsdp, .module = module, .use = -1};
+    *unit = (struct mpl_fsdp1_unit){.fsdp = fsdp, .module = module, .use = -1, .first_call = -1};
     module->hooks = &fsdp1_hooks;
     module->wrapper = unit;
     if ((status = fill_unit(unit, owned, err)))
@@ -367,6 +404,7 @@ static void set_options(struct mpl_fsdp1 *fsdp)
     fsdp->is_resharded = fsdp->shards > 1 && (how == MPL_FULL_SHARD || how == MPL_HYBRID_SHARD);
     fsdp->has_policy = p->param_dtype != MPL_DTYPE_NONE;
     fsdp->uses_originals = p->use_orig_params;
+    fsdp->offloads = p->cpu_offload;
     fsdp->is_syncing = true;
 }
 
@@ -379,7 +417,9 @@ enum memplan_status mpl_fsdp1_wrap(struct mpl_network *network, struct memplan_e
     if (fsdp)
         fsdp->units =
             mpl_arena_zalloc(network->arena, network->module_count * sizeof(*fsdp->units));
-    if (!fsdp || !owned || !fsdp->units)
+    if (fsdp)
+        fsdp->calls = mpl_arena_zalloc(network->arena, network->module_count * sizeof(void *));
+    if (!fsdp || !owned || !fsdp->units || !fsdp->calls)
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while sharding the model");
     fsdp->network = network;
     set_options(fsdp);

@@ -136,6 +136,8 @@ void mpl_fsdp1_flatten(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
         return;
     unit->leaf->requires_grad = true;
     unit->leaf->dtype = (uint8_t)unit->compute_dtype;
+    if (unit->fsdp->offloads) /* to the host */
+        mpl_storage_release(tape, unit->shard->storage);
 }
 
 /* An emptied buffer. */
@@ -191,22 +193,51 @@ static void release(struct mpl_tape *tape, struct mpl_tensor *buffer)
         mpl_storage_release(tape, buffer->storage);
 }
 
+/* A shard that lies on the host comes to the device every time, even to a unit that is gathered:
+ * shape [shard]. A cast frees it at once, and a flat parameter when it looks at what is gathered;
+ * original parameters look at it until the reshard. Held, or NULL. */
+static struct mpl_tensor *bring_shard(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
+{
+    struct mpl_tensor *shard;
+
+    if (!unit->fsdp->offloads)
+        return NULL;
+    shard = mpl_fsdp1_take(tape, MPL_STREAM_PRE_UNSHARD, MPL_CATEGORY_COMMUNICATION,
+                           "_to_copy.default", unit->dtype, unit->shard_numel);
+    if (!unit->low_shard && !unit->fsdp->uses_originals)
+        return shard;
+    if (!unit->low_shard) {
+        mpl_drop(tape, unit->brought);
+        unit->brought = shard;
+        return NULL;
+    }
+    mpl_drop(tape, shard);
+    return NULL;
+}
+
 void mpl_fsdp1_unshard(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
 {
     const bool is_sharded = unit->fsdp->shards > 1;
+    struct mpl_tensor *shard;
 
-    if (tape->is_stopped || (is_sharded && unit->gathered->storage->bytes))
+    if (tape->is_stopped || (is_sharded && unit->gathered->storage->bytes && !unit->fsdp->offloads))
         return;
     refill(tape, MPL_STREAM_PRE_UNSHARD,
            is_sharded ? MPL_CATEGORY_COMMUNICATION : MPL_CATEGORY_PARAMETERS, unit->low_shard);
+    shard = bring_shard(tape, unit);
     if (!is_sharded)
         return;
     refill(tape, MPL_STREAM_UNSHARD, MPL_CATEGORY_PARAMETERS, unit->gathered);
+    mpl_drop(tape, shard);
     release(tape, unit->low_shard);
 }
 
 void mpl_fsdp1_reshard(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit, bool frees_gathered)
 {
+    if (frees_gathered || unit->fsdp->is_resharded) { /* _use_sharded_views */
+        mpl_drop(tape, unit->brought);
+        unit->brought = NULL;
+    }
     if (unit->fsdp->shards == 1)
         release(tape, unit->low_shard);
     else if (frees_gathered)

@@ -99,6 +99,11 @@ void mpl_fsdp1_hand_out_gradient(struct mpl_tape *tape, struct mpl_fsdp1_unit *u
 {
     if (!unit->saved || tape->is_stopped)
         return;
+    if (unit->fsdp->offloads) { /* the host has a copy */
+        mpl_drop(tape, unit->saved);
+        unit->saved = NULL;
+        return;
+    }
     *holder_of(unit) = unit->saved;
     for (uint32_t i = 0; i < unit->count && unit->fsdp->uses_originals; i++) {
         struct mpl_parameter *p = unit->pieces[i].parameter;

@@ -25,14 +25,16 @@ struct mpl_fsdp1_unit {
 
     struct mpl_tensor *shard;     /* this rank's part */
     struct mpl_tensor *low_shard; /* the same in compute_dtype, for the time of a gather */
-    struct mpl_tensor *gathered;  /* NULL without sharding */
-    struct mpl_tensor *leaf;      /* the flat parameter as autograd sees it, in compute_dtype */
-    struct mpl_tensor *saved;     /* reduced gradient of this backward */
-    struct mpl_tensor *gradient;  /* reduced gradient between backward and the next forward */
+    struct mpl_tensor *brought;  /* shard from the host that original parameters look at, or NULL */
+    struct mpl_tensor *gathered; /* NULL without sharding */
+    struct mpl_tensor *leaf;     /* the flat parameter as autograd sees it, in compute_dtype */
+    struct mpl_tensor *saved;    /* reduced gradient of this backward */
+    struct mpl_tensor *gradient; /* reduced gradient between backward and the next forward */
 
-    int64_t use;     /* in the order of forwards; -1: none */
-    bool has_frozen; /* some of its parameters do not train */
-    bool needs_backward_unshard, is_prefetched, ran_pre_backward;
+    int64_t use;        /* in the order of forwards; -1: none */
+    int64_t first_call; /* in the order of the first iteration's calls; -1: none */
+    bool has_frozen;    /* some of its parameters do not train */
+    bool needs_forward_unshard, needs_backward_unshard, is_prefetched, ran_pre_backward;
 };
 
 struct mpl_fsdp1 {
@@ -44,7 +46,11 @@ struct mpl_fsdp1 {
     bool is_replicated;  /* HYBRID */
     bool has_policy;     /* mixed precision */
     bool uses_originals; /* use_orig_params */
+    bool offloads;       /* CPUOffload(offload_params=True) */
     bool is_syncing, is_initialized, is_final_queued;
+    struct mpl_fsdp1_unit **calls; /* units in the order of the first iteration */
+    uint32_t call_count;
+    bool knows_calls;             /* the first iteration is over */
     struct mpl_fsdp1_unit **uses; /* units in the order in which their forwards ended */
     size_t use_count, use_cap;
 };

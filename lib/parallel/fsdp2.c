@@ -123,7 +123,7 @@ static void post_forward(struct mpl_tape *tape, void *wrapper, struct mpl_tensor
         return;
     if (!tape->is_in_backward) {
         if (group->is_resharded_after_forward)
-            mpl_fsdp2_reshard(tape, group);
+            mpl_fsdp2_reshard_after_forward(tape, group);
         if (group->count) /* a root that owns nothing is no group */
             record_use(tape, group);
     }
@@ -227,8 +227,9 @@ struct mpl_fsdp2_options mpl_fsdp2_options_of(const struct mpl_plan *plan)
         .world_size = p->world_size,
         .replicate = p->replicate > 0 ? p->replicate : 1,
         .reshard = p->reshard_after_forward,
-        .root_reshard = p->root_reshard_after_forward != MPL_UNSET ? p->root_reshard_after_forward
-                                                                   : p->reshard_after_forward,
+        .root_reshard = p->root_reshard_after_forward != MPL_RESHARD_UNSET
+                            ? p->root_reshard_after_forward
+                            : p->reshard_after_forward,
     };
 }
 
@@ -284,6 +285,17 @@ static void add_parameter(struct mpl_fsdp2_group *group, struct mpl_parameter *p
     p->shard_numel = numel > INT64_MAX ? INT64_MAX : (int64_t)numel;
 }
 
+/* The end of its name is one of ignored_params. */
+static bool is_ignored(const struct mpl_plan *plan, const struct mpl_parameter *parameter)
+{
+    const struct mpl_names *names = &plan->parallelism.ignored_params;
+
+    for (uint32_t i = 0; i < names->count; i++)
+        if (mpl_name_ends_with(parameter->name, names->of[i]))
+            return true;
+    return false;
+}
+
 /* Every parameter of the module, or for the root every one that is still free. Frozen ones too. */
 static enum memplan_status fill_group(struct mpl_fsdp2_group *group,
                                       const struct mpl_module *module, struct memplan_error *err)
@@ -300,7 +312,7 @@ static enum memplan_status fill_group(struct mpl_fsdp2_group *group,
     for (uint32_t i = first; i < first + count; i++) {
         struct mpl_parameter *parameter = &network->parameters[i];
 
-        if (parameter->is_buffer || parameter->shards)
+        if (parameter->is_buffer || parameter->shards || is_ignored(network->plan, parameter))
             continue;
         if (parameter->is_trainable && trained != MPL_DTYPE_NONE && trained != parameter->dtype)
             return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/wrap",
@@ -329,12 +341,14 @@ static enum memplan_status make_group(struct mpl_fsdp2 *fsdp, struct mpl_fsdp2_g
                                       struct memplan_error *err)
 {
     const bool is_root = module == fsdp->network->modules;
-    const enum mpl_tristate reshard = is_root ? options->root_reshard : options->reshard;
+    const int64_t reshard = is_root ? options->root_reshard : options->reshard;
 
     *group = (struct mpl_fsdp2_group){
         .fsdp = fsdp,
         .policy = is_root ? options->root : options->group,
-        .is_resharded_after_forward = reshard == MPL_UNSET ? !is_root : reshard == MPL_TRUE,
+        .is_resharded_after_forward =
+            reshard == MPL_RESHARD_UNSET ? !is_root : reshard == MPL_RESHARD_TRUE || reshard > 1,
+        .keepers = reshard > 1 && reshard < fsdp->shards ? reshard : 0,
         .last_use = -1,
     };
     if (group->policy.reduce_dtype != group->policy.param_dtype)

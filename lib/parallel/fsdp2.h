@@ -28,8 +28,8 @@ struct mpl_fsdp2_policy {
 struct mpl_fsdp2_options {
     struct mpl_fsdp2_policy group, root;
     enum mpl_wrap wrap;
-    int64_t world_size, replicate;           /* shards: world_size / replicate */
-    enum mpl_tristate reshard, root_reshard; /* unset: true, but false for the root */
+    int64_t world_size, replicate; /* shards: world_size / replicate */
+    int64_t reshard, root_reshard; /* as in the plan; unset: true, but false for the root */
 };
 
 /** What a plan's "parallelism" says. The root has the policy of the others, unless root_dtype is

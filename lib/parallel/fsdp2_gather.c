@@ -36,6 +36,12 @@ static int64_t add(int64_t a, int64_t b)
     return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 
+/* Elements of one rank's part of a parameter: its shard, or what it keeps after forward. */
+static int64_t part_of(const struct mpl_fsdp2_group *group, const struct mpl_fsdp2_parameter *p)
+{
+    return multiply(p->shard_numel, group->fsdp->shards) / mpl_fsdp2_sources(group);
+}
+
 /* Elements, and the format, of one rank's part of the all-gather: shards [shard_numel] one after
  * another; bytes when their formats differ (_get_all_gather_input_metadatas). */
 static int64_t gather_input(const struct mpl_fsdp2_group *group, enum mpl_dtype *dtype_out)
@@ -50,8 +56,9 @@ static int64_t gather_input(const struct mpl_fsdp2_group *group, enum mpl_dtype 
         const struct mpl_fsdp2_parameter *p = &group->parameters[i];
 
         const uint32_t size = mpl_dtype_size(mpl_fsdp2_gathered_dtype(p));
+        const int64_t part = part_of(group, p);
 
-        numel = add(numel, dtype == MPL_UINT8 ? multiply(p->shard_numel, size) : p->shard_numel);
+        numel = add(numel, dtype == MPL_UINT8 ? multiply(part, size) : part);
     }
     *dtype_out = dtype;
     return numel;
@@ -129,7 +136,7 @@ static void bring_shards(struct mpl_tape *tape, const struct mpl_fsdp2_group *gr
 
 void mpl_fsdp2_unshard(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
 {
-    const int64_t cast = cast_numel(group);
+    const int64_t cast = group->is_kept ? 0 : cast_numel(group); /* is kept in that format */
     struct mpl_tensor *copies = NULL, **list = NULL;
     enum mpl_dtype dtype;
     int64_t numel;
@@ -140,7 +147,7 @@ void mpl_fsdp2_unshard(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
     if (group->fsdp->shards == 1)
         return;
     cast_to_float8(tape, group);
-    if (group->fsdp->offloads) {
+    if (group->fsdp->offloads && !group->is_kept) {
         list = mpl_arena_zalloc(&tape->arena, (group->count + 1) * sizeof(*list));
         bring_shards(tape, group, list);
     } else if (cast)
@@ -149,7 +156,7 @@ void mpl_fsdp2_unshard(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
     numel = gather_input(group, &dtype);
     group->gather =
         mpl_fsdp2_take(tape, MPL_STREAM_ALL_GATHER_COPY_IN, MPL_CATEGORY_COMMUNICATION,
-                       "empty.memory_format", dtype, multiply(numel, group->fsdp->shards));
+                       "empty.memory_format", dtype, multiply(numel, mpl_fsdp2_sources(group)));
     mpl_drop(tape, copies);
     for (uint32_t i = group->count; i-- && list;)
         mpl_drop(tape, list[i]);
@@ -201,6 +208,16 @@ static void copy_shards(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
     mpl_drop(tape, copy);
 }
 
+/* _to_unsharded(): parts that were kept after forward go. */
+static void drop_kept(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
+{
+    for (uint32_t i = 0; i < group->count && group->is_kept; i++) {
+        mpl_drop(tape, group->parameters[i].kept);
+        group->parameters[i].kept = NULL;
+    }
+    group->is_kept = false;
+}
+
 void mpl_fsdp2_wait(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
 {
     struct mpl_fsdp2 *fsdp = group->fsdp;
@@ -216,6 +233,7 @@ void mpl_fsdp2_wait(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
         mpl_fsdp2_book_copy_out(tape, group);
         set_scales(tape, group);
     }
+    drop_kept(tape, group);
     group->is_pending = false;
     group->is_unsharded = true;
     if (group->activity == MPL_FSDP2_FORWARD) {
@@ -232,10 +250,30 @@ void mpl_fsdp2_wait(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
 
 void mpl_fsdp2_reshard(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
 {
+    drop_kept(tape, group);
     if (!group->is_unsharded)
         return;
     group->is_unsharded = false;
     for (uint32_t i = 0; i < group->count; i++)
         if (group->parameters[i].gathered && !group->parameters[i].gathered->is_void)
             mpl_storage_release(tape, group->parameters[i].gathered->storage);
+}
+
+/* shape: [gathered / keepers] of each parameter, a copy before its buffer goes */
+void mpl_fsdp2_reshard_after_forward(struct mpl_tape *tape, struct mpl_fsdp2_group *group)
+{
+    if (!group->keepers || !group->is_unsharded) {
+        mpl_fsdp2_reshard(tape, group);
+        return;
+    }
+    group->is_unsharded = false;
+    group->is_kept = true;
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct mpl_fsdp2_parameter *p = &group->parameters[i];
+
+        p->kept = mpl_fsdp2_take(tape, tape->stream, MPL_CATEGORY_PARAMETERS, "clone.default",
+                                 p->dtype, part_of(group, p));
+        if (p->gathered && !p->gathered->is_void)
+            mpl_storage_release(tape, p->gathered->storage);
+    }
 }

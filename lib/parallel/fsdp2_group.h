@@ -20,6 +20,7 @@ struct mpl_fsdp2_parameter {
     bool is_float8;                 /* gathered as codes of one byte, with a scale beside them */
     int64_t shard_numel;            /* elements of a shard, padded to the largest one */
     struct mpl_tensor *gathered;    /* flat buffer behind parameter->tensor; NULL: none yet */
+    struct mpl_tensor *kept;        /* part of it between forward and backward; NULL: none */
     struct mpl_tensor *accumulated; /* gradient in the reduce dtype, from steps without sync */
     struct mpl_tensor *gradient;    /* on its way to the reduce-scatter */
     struct mpl_tensor *codes;       /* of the shard, until it is copied into the all-gather */
@@ -33,10 +34,12 @@ struct mpl_fsdp2_group {
     uint32_t count;
     enum mpl_dtype reduce_dtype; /* MPL_DTYPE_NONE: that of the gradients */
     bool is_resharded_after_forward;
+    int64_t keepers; /* ranks that share the gathered weights after forward; 0: nobody keeps them */
 
     enum mpl_fsdp2_activity activity;       /* of the group */
     enum mpl_fsdp2_activity state_activity; /* of the module's state: PRE_BACKWARD until the end */
     bool is_unsharded, is_pending;          /* pending: gathered, not yet copied out */
+    bool is_kept;                           /* shared by the keepers */
     struct mpl_tensor *gather;              /* pending all-gather's output; NULL with one shard */
     struct mpl_tensor *all_reduced; /* replicated: buffer kept until its all-reduce is over */
     int64_t last_use;               /* in the order of post-forwards; -1: none */
@@ -80,6 +83,15 @@ void mpl_fsdp2_unshard(struct mpl_tape *tape, struct mpl_fsdp2_group *group);
 
 /** wait_for_unshard(): copies into the parameters' buffers. */
 void mpl_fsdp2_wait(struct mpl_tape *tape, struct mpl_fsdp2_group *group);
+
+/** reshard() after forward: _to_sharded_post_forward() where ranks keep the weights. */
+void mpl_fsdp2_reshard_after_forward(struct mpl_tape *tape, struct mpl_fsdp2_group *group);
+
+/** Ranks that the weights are gathered from now. */
+static inline int64_t mpl_fsdp2_sources(const struct mpl_fsdp2_group *group)
+{
+    return group->is_kept ? group->keepers : group->fsdp->shards;
+}
 
 /** _to_sharded(): frees the parameters' buffers. */
 void mpl_fsdp2_reshard(struct mpl_tape *tape, struct mpl_fsdp2_group *group);

@@ -36,15 +36,18 @@ static uint64_t gather_blocks(const struct mpl_fsdp2_group *group, uint64_t turn
     for (uint32_t i = 0; i < group->count; i++) {
         const struct mpl_fsdp2_parameter *p = &group->parameters[i];
 
-        blocks = mpl_add(
-            blocks, mpl_ceil_div(chunk_bytes(p, mpl_fsdp2_gathered_dtype(p)), TILE_BYTES * turns));
+        const uint64_t gathered =
+            mpl_mul(chunk_bytes(p, mpl_fsdp2_gathered_dtype(p)), (uint64_t)group->fsdp->shards);
+
+        blocks = mpl_add(blocks, mpl_ceil_div(gathered / (uint64_t)mpl_fsdp2_sources(group),
+                                              TILE_BYTES * turns));
     }
     return blocks;
 }
 
 void mpl_fsdp2_book_copy_out(struct mpl_tape *tape, const struct mpl_fsdp2_group *group)
 {
-    const uint64_t chunks = (uint64_t)group->fsdp->shards;
+    const uint64_t chunks = (uint64_t)mpl_fsdp2_sources(group);
     const uint64_t most_blocks =
         (uint64_t)(tape->multiprocessors * resident_threads(tape->compute_capability) /
                    BLOCK_THREADS * 2);

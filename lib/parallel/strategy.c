@@ -6,6 +6,7 @@
 #include "parallel/fsdp1.h"
 #include "parallel/fsdp2.h"
 #include "parallel/zero.h"
+#include "parallel/zero3.h"
 
 static enum memplan_status wrap_fsdp2(struct mpl_network *network, struct memplan_error *err)
 {
@@ -28,6 +29,8 @@ enum memplan_status mpl_strategy_wrap(struct mpl_network *network, struct mempla
     case MPL_STRATEGY_ZERO1:
     case MPL_STRATEGY_ZERO2:
         return mpl_zero_wrap(network, err);
+    case MPL_STRATEGY_ZERO3:
+        return mpl_zero3_wrap(network, err);
     }
     return MEMPLAN_OK;
 }

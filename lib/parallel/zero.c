@@ -164,8 +164,7 @@ static void step(struct mpl_tape *tape, struct mpl_network *network, struct mpl_
     mpl_optim_zero_grad(tape, optim, true);
 }
 
-/* _backward_prologue_per_tensor: gradients of the model's outputs, divided by the steps. */
-static struct mpl_tensor *divide(struct mpl_tape *tape, struct mpl_tensor *grad)
+struct mpl_tensor *mpl_zero_divide(struct mpl_tape *tape, struct mpl_tensor *grad)
 {
     struct mpl_tensor *divided =
         mpl_hold(mpl_empty_like(tape, "div.Tensor", (enum mpl_dtype)grad->dtype, grad, NULL));
@@ -187,14 +186,13 @@ static void post_forward(struct mpl_tape *tape, void *wrapper, struct mpl_tensor
     (void)wrapper;
     for (int i = 0; i < count; i++)
         if (outputs[i])
-            mpl_add_grad_hook(tape, outputs[i], divide);
+            mpl_add_grad_hook(tape, outputs[i], mpl_zero_divide);
 }
 
 static const struct mpl_hooks zero_hooks = {
     .cast_input = cast_input, .pre_forward = cast_input, .post_forward = post_forward};
 
-/* loss.float() * loss_scale */
-static struct mpl_tensor *scale_loss(struct mpl_tape *tape, struct mpl_tensor *loss)
+struct mpl_tensor *mpl_zero_scale_loss(struct mpl_tape *tape, struct mpl_tensor *loss)
 {
     return mpl_hold(mpl_op_div_scalar(tape, loss));
 }
@@ -218,7 +216,7 @@ static uint64_t parameter_bytes(const struct mpl_network *network)
 
 static const struct mpl_wrapper zero_wrapper = {.construct = construct,
                                                 .set_boundary = set_boundary,
-                                                .scale_loss = scale_loss,
+                                                .scale_loss = mpl_zero_scale_loss,
                                                 .step = step,
                                                 .parameter_bytes = parameter_bytes};
 
@@ -265,7 +263,7 @@ enum memplan_status mpl_zero_wrap(struct mpl_network *network, struct memplan_er
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while wrapping the model");
     zero->network = network;
     zero->partitions_gradients = p->strategy == MPL_STRATEGY_ZERO2;
-    zero->overlaps = p->overlap_comm;
+    zero->overlaps = p->overlap_comm == MPL_TRUE;
     zero->offloads = p->offload_optimizer == MPL_OFFLOAD_CPU;
     zero->bucket_numel = (uint64_t)p->reduce_bucket_size;
     zero->is_boundary = true;

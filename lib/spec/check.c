@@ -64,6 +64,58 @@ static enum memplan_status check_model(const struct mpl_plan *plan, struct mempl
     return MEMPLAN_OK;
 }
 
+/* reshard_after_forward and ignored_params of fully_shard(). */
+static enum memplan_status check_fsdp2(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_parallelism *p = &plan->parallelism;
+    const int64_t shards = p->world_size / p->replicate;
+    const struct {
+        const char *path;
+        int64_t ranks;
+    } keepers[] = {{"/parallelism/reshard_after_forward", p->reshard_after_forward},
+                   {"/parallelism/root_reshard_after_forward", p->root_reshard_after_forward}};
+
+    for (int i = 0; i < 2; i++)
+        if (keepers[i].ranks > 0 && (shards < keepers[i].ranks || shards % keepers[i].ranks))
+            return mpl_fail(err, MEMPLAN_ERR_VALUE, keepers[i].path,
+                            "parallelism.%s: found %lld ranks, expected a divisor of the %lld "
+                            "shards",
+                            keepers[i].path + sizeof("/parallelism"), (long long)keepers[i].ranks,
+                            (long long)shards);
+    if (!p->ignored_params.count)
+        return MEMPLAN_OK;
+    if (plan->training.optimizer.foreach != MPL_FALSE || plan->training.gradient_clipping > 0)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/ignored_params",
+                        "parallelism.ignored_params: PyTorch's lists of tensors may not mix whole "
+                        "and sharded weights; expected optimizer.foreach false and no clipping");
+    if (p->cpu_offload || p->param_dtype != MPL_DTYPE_NONE)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/ignored_params",
+                        "parallelism.ignored_params: with param_dtype or cpu_offload not modelled");
+    return MEMPLAN_OK;
+}
+
+static enum memplan_status check_zero(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_optimizer_spec *o = &plan->training.optimizer;
+    const bool is_stage3 = plan->parallelism.strategy == MPL_STRATEGY_ZERO3;
+    const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);
+
+    if (plan->training.autocast != MPL_DTYPE_NONE)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/autocast",
+                        "training.autocast: DeepSpeed over autocast is not modelled; weights in "
+                        "bfloat16 or float16 are");
+    if (is_stage3 && config && !config->has_scopes)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/strategy",
+                        "parallelism.strategy: zero3 is not modelled for %s: which of its modules "
+                        "gather weights was not compared",
+                        plan->model.model_type);
+    if (is_stage3 && (o->in_backward || o->offload_gradients || o->name == MPL_ADAMW_CPU_OFFLOAD))
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer",
+                        "training.optimizer: with zero3 an optimizer is stepped by DeepSpeed; its "
+                        "own offload is parallelism.offload_optimizer");
+    return MEMPLAN_OK;
+}
+
 static enum memplan_status check_parallelism(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_parallelism *p = &plan->parallelism;
@@ -87,17 +139,13 @@ static enum memplan_status check_parallelism(const struct mpl_plan *plan, struct
                         "parallelism.replicate: found %lld, expected more than 1 with HYBRID_SHARD "
                         "and 1 with other sharding strategies",
                         (long long)p->replicate);
-    if ((p->strategy == MPL_STRATEGY_ZERO1 || p->strategy == MPL_STRATEGY_ZERO2) &&
-        plan->training.autocast != MPL_DTYPE_NONE)
-        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/autocast",
-                        "training.autocast: DeepSpeed over autocast is not modelled; weights in "
-                        "bfloat16 or float16 are");
-    if (p->cpu_offload && p->world_size == p->replicate)
+    if (p->cpu_offload && (p->world_size == p->replicate || (p->strategy == MPL_STRATEGY_FSDP1 &&
+                                                             p->sharding_strategy == MPL_NO_SHARD)))
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/cpu_offload",
                         "parallelism.cpu_offload: with one shard not modelled");
-    if (p->strategy == MPL_STRATEGY_FSDP1 && !p->limit_all_gathers)
-        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/limit_all_gathers",
-                        "parallelism.limit_all_gathers: found false, modelled: true");
+    if (p->cpu_offload && p->no_sync && p->strategy == MPL_STRATEGY_FSDP1)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/cpu_offload",
+                        "parallelism.cpu_offload: with fsdp1 and no_sync not modelled");
     if (p->strategy == MPL_STRATEGY_FSDP1 && p->param_dtype == MPL_DTYPE_NONE &&
         (p->reduce_dtype != MPL_DTYPE_NONE || p->buffer_dtype != MPL_DTYPE_NONE))
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/param_dtype",
@@ -107,7 +155,9 @@ static enum memplan_status check_parallelism(const struct mpl_plan *plan, struct
         return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/replicate",
                         "parallelism.replicate: found %lld, expected a divisor of the %lld ranks",
                         (long long)p->replicate, (long long)p->world_size);
-    return MEMPLAN_OK;
+    if (p->strategy == MPL_STRATEGY_FSDP2)
+        return check_fsdp2(plan, err);
+    return p->strategy >= MPL_STRATEGY_ZERO1 ? check_zero(plan, err) : MEMPLAN_OK;
 }
 
 enum memplan_status mpl_gaps_refuse(const struct mpl_gap *gaps, size_t count,

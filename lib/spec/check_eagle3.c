@@ -102,7 +102,8 @@ static enum memplan_status check_speculators(const struct mpl_plan *plan, struct
          "parallelism.cpu_offload: the trainer has no such option"},
         {p->wrap != MPL_WRAP_LAYER, "/parallelism/wrap",
          "parallelism.wrap: the trainer wraps each layer; modelled: layer"},
-        {p->reshard_after_forward != MPL_UNSET || p->root_reshard_after_forward != MPL_UNSET,
+        {p->reshard_after_forward != MPL_RESHARD_UNSET ||
+             p->root_reshard_after_forward != MPL_RESHARD_UNSET,
          "/parallelism/reshard_after_forward",
          "parallelism.reshard_after_forward: the trainer leaves PyTorch's choice"},
         {p->no_sync, "/parallelism/no_sync",

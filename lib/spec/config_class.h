@@ -26,6 +26,7 @@ struct mpl_config_class {
     const char *note;                  /* what a report on this family must say; NULL: nothing */
     enum mpl_task task;                /* UNSET: causal_lm */
     bool has_own_attention;            /* does not go through the attention interface */
+    bool has_scopes;                   /* all its modules are called in scopes: ZeRO-3 */
     bool has_no_flex;                  /* _supports_flex_attn is not set, or it was not compared */
     bool has_position_table;           /* a row for each position: beyond the last, PyTorch stops */
     int64_t reserved_positions;        /* rows of that table that no token of a sequence takes */

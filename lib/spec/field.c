@@ -30,6 +30,7 @@ bool mpl_field_applies(const struct mpl_field *field, enum mpl_strategy strategy
         [MPL_STRATEGY_FSDP1] = MPL_FIELD_OF_FSDP1,
         [MPL_STRATEGY_ZERO1] = MPL_FIELD_OF_ZERO,
         [MPL_STRATEGY_ZERO2] = MPL_FIELD_OF_ZERO,
+        [MPL_STRATEGY_ZERO3] = MPL_FIELD_OF_ZERO3,
     };
 
     return !(field->flags & MPL_FIELD_OF_STRATEGIES) || (field->flags & flags[strategy]);

@@ -36,7 +36,7 @@ enum {
     MPL_FIELD_ONLY_EAGLE3 = 1 << 0, /* no meaning for other families */
     MPL_FIELD_TOLD = 1 << 2,        /* a person wants to know when its default is taken */
     MPL_FIELD_TEXT_NUMBER = 1 << 3, /* a number may be written as text: "9.0" */
-    MPL_FIELD_BOOL_NUMBER = 1 << 4, /* true is 1, false is 0 */
+    MPL_FIELD_BOOL_NUMBER = 1 << 4, /* true is 1, false is 0; of an INTEGER, see enum mpl_reshard */
     MPL_FIELD_READING = 1 << 5,     /* a member of one observation */
     MPL_FIELD_SAME_AS = 1 << 6,     /* another name: moved to same_as when a plan is read */
     /* parallelism.strategy: with any other a field has no meaning; none of them: always a meaning
@@ -45,8 +45,9 @@ enum {
     MPL_FIELD_OF_DDP = 1 << 9,
     MPL_FIELD_OF_FSDP1 = 1 << 10,
     MPL_FIELD_OF_ZERO = 1 << 11,
-    MPL_FIELD_OF_STRATEGIES =
-        MPL_FIELD_OF_FSDP2 | MPL_FIELD_OF_DDP | MPL_FIELD_OF_FSDP1 | MPL_FIELD_OF_ZERO,
+    MPL_FIELD_OF_ZERO3 = 1 << 12,
+    MPL_FIELD_OF_STRATEGIES = MPL_FIELD_OF_FSDP2 | MPL_FIELD_OF_DDP | MPL_FIELD_OF_FSDP1 |
+                              MPL_FIELD_OF_ZERO | MPL_FIELD_OF_ZERO3,
 };
 
 /** One word that a field accepts, or knows. */

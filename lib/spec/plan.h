@@ -75,7 +75,8 @@ enum mpl_strategy {
     MPL_STRATEGY_DDP,
     MPL_STRATEGY_FSDP1,
     MPL_STRATEGY_ZERO1,
-    MPL_STRATEGY_ZERO2
+    MPL_STRATEGY_ZERO2,
+    MPL_STRATEGY_ZERO3,
 };
 enum mpl_sharding {
     MPL_FULL_SHARD = 0,
@@ -84,7 +85,15 @@ enum mpl_sharding {
     MPL_HYBRID_SHARD_ZERO2,
     MPL_NO_SHARD,
 };
+/** reshard_after_forward where it is no number of ranks to share the weights. */
+enum mpl_reshard { MPL_RESHARD_UNSET = 0, MPL_RESHARD_FALSE = -1, MPL_RESHARD_TRUE = -2 };
 enum mpl_offload { MPL_OFFLOAD_NONE = 0, MPL_OFFLOAD_CPU };
+enum mpl_comm_hook {
+    MPL_COMM_HOOK_NONE = 0,
+    MPL_COMM_HOOK_ALLREDUCE,
+    MPL_COMM_HOOK_FP16,
+    MPL_COMM_HOOK_BF16,
+};
 enum mpl_prefetch { MPL_PREFETCH_PRE = 0, MPL_PREFETCH_POST, MPL_PREFETCH_NONE };
 enum mpl_wrap { MPL_WRAP_LAYER = 0, MPL_WRAP_LAYER_EMBEDDINGS, MPL_WRAP_ROOT };
 enum mpl_compile { MPL_COMPILE_INDUCTOR = 0, MPL_COMPILE_ATTENTION, MPL_COMPILE_NONE };
@@ -326,22 +335,31 @@ struct mpl_parallelism {
     enum mpl_dtype param_dtype, reduce_dtype; /* MPL_DTYPE_NONE: no policy for that part */
     enum mpl_dtype root_dtype;                /* eagle3 */
     enum mpl_wrap wrap;
-    enum mpl_tristate reshard_after_forward, root_reshard_after_forward;
+    int64_t reshard_after_forward, root_reshard_after_forward; /* or one of enum mpl_reshard */
+    struct mpl_names ignored_params;                           /* fsdp2 */
     bool no_sync, cpu_offload;
     /* ddp */
     bool gradient_as_bucket_view, static_graph, find_unused_parameters, broadcast_buffers;
     double bucket_cap_mb; /* MiB; 0: PyTorch's default */
     bool zero1;           /* torch.distributed.optim.ZeroRedundancyOptimizer */
     bool parameters_as_bucket_view;
+    enum mpl_comm_hook comm_hook;
     /* fsdp1 */
     enum mpl_sharding sharding_strategy;
     enum mpl_prefetch backward_prefetch;
     enum mpl_dtype buffer_dtype; /* MPL_DTYPE_NONE: param_dtype */
-    /* zero1, zero2: of DeepSpeed */
+    /* zero1, zero2, zero3: of DeepSpeed */
     int64_t reduce_bucket_size, allgather_bucket_size; /* elements */
-    bool overlap_comm;
+    enum mpl_tristate overlap_comm;                    /* unset: with zero3 alone */
     enum mpl_offload offload_optimizer;
-    bool use_orig_params, sync_module_states, limit_all_gathers;
+    /* zero3; sizes in elements */
+    int64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold;
+    int64_t stage3_model_persistence_threshold, stage3_max_live_parameters;
+    int64_t stage3_max_reuse_distance, sub_group_size;
+    bool contiguous_gradients;
+    enum mpl_offload offload_param;
+    enum mpl_dtype communication_data_type, grad_accum_dtype; /* MPL_DTYPE_NONE: the weights' */
+    bool use_orig_params, sync_module_states, limit_all_gathers, forward_prefetch;
 };
 
 struct mpl_device {

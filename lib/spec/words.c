@@ -236,7 +236,7 @@ const struct mpl_word mpl_strategy_words[] = {YES("none", MPL_STRATEGY_NONE),
                                               YES("fsdp1", MPL_STRATEGY_FSDP1),
                                               YES("zero1", MPL_STRATEGY_ZERO1),
                                               YES("zero2", MPL_STRATEGY_ZERO2),
-                                              NOT("zero3"),
+                                              YES("zero3", MPL_STRATEGY_ZERO3),
                                               NOT("deepspeed"),
                                               NOT("tp"),
                                               NOT("megatron"),
@@ -249,6 +249,20 @@ const struct mpl_word mpl_sharding_words[] = {
     YES("NO_SHARD", MPL_NO_SHARD),          HINT("full_shard", "FULL_SHARD"),
     HINT("shard_grad_op", "SHARD_GRAD_OP"), HINT("hybrid_shard", "HYBRID_SHARD"),
     HINT("no_shard", "NO_SHARD"),           END};
+
+const struct mpl_word mpl_comm_hook_words[] = {YES("none", MPL_COMM_HOOK_NONE),
+                                               YES("allreduce_hook", MPL_COMM_HOOK_ALLREDUCE),
+                                               YES("fp16_compress_hook", MPL_COMM_HOOK_FP16),
+                                               YES("bf16_compress_hook", MPL_COMM_HOOK_BF16),
+                                               NOT("powerSGD_hook"),
+                                               NOT("batched_powerSGD_hook"),
+                                               NOT("fp16_compress_wrapper"),
+                                               NOT("bf16_compress_wrapper"),
+                                               NOT("quantization_pertensor_hook"),
+                                               NOT("noop_hook"),
+                                               HINT("fp16", "fp16_compress_hook"),
+                                               HINT("bf16", "bf16_compress_hook"),
+                                               END};
 
 const struct mpl_word mpl_prefetch_words[] = {
     YES("backward_pre", MPL_PREFETCH_PRE),  YES("backward_post", MPL_PREFETCH_POST),

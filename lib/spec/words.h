@@ -33,6 +33,7 @@ extern const struct mpl_word mpl_packing_words[];
 extern const struct mpl_word mpl_strategy_words[];
 extern const struct mpl_word mpl_wrap_words[];
 extern const struct mpl_word mpl_sharding_words[];
+extern const struct mpl_word mpl_comm_hook_words[];
 extern const struct mpl_word mpl_prefetch_words[];
 extern const struct mpl_word mpl_offload_words[];
 extern const struct mpl_word mpl_framework_words[];

@@ -33,9 +33,8 @@ uint32_t mpl_network_room(const struct mpl_plan *plan, uint32_t count)
     return plan->training.lora.r ? 4 * count : count;
 }
 
-/* name is the whole of wanted, or ends with "." and wanted.
- * source: peft 0.21.2, tuners/tuners_utils.py (check_target_module_exists) */
-static bool ends_with(const char *name, const char *wanted)
+/* source: peft 0.21.2, tuners/tuners_utils.py (check_target_module_exists) */
+bool mpl_name_ends_with(const char *name, const char *wanted)
 {
     const size_t len = strlen(name), end = strlen(wanted);
 
@@ -61,7 +60,7 @@ bool mpl_network_lists(const struct mpl_network *network, const char *name,
 
     mpl_join(path, sizeof(path), (const char *[]){network->prefix, name}, 2);
     for (uint32_t i = 0; i < names->count; i++)
-        if (is_loose ? ends_anyhow(path, names->of[i]) : ends_with(path, names->of[i])) {
+        if (is_loose ? ends_anyhow(path, names->of[i]) : mpl_name_ends_with(path, names->of[i])) {
             *met |= UINT32_C(1) << i;
             is_listed = true;
         }

@@ -105,6 +105,9 @@ uint32_t mpl_network_room(const struct mpl_plan *plan, uint32_t count);
 bool mpl_network_lists(const struct mpl_network *network, const char *name,
                        const struct mpl_names *names, uint32_t *met);
 
+/** name is the whole of wanted, or ends with "." and wanted. */
+bool mpl_name_ends_with(const char *name, const char *wanted);
+
 /** As mpl_network_add, named prefix + name + suffix. A module that trains as a copy
  * (lora.modules_to_save) gets the copy, too, whose index is returned. */
 uint32_t mpl_network_add_under(struct mpl_network *network, const char *name, const char *suffix,

@@ -65,6 +65,7 @@ static struct {
     {.name = "core-attention-trace.jsonl", .has_copies = true},
     {.name = "selective-trace.jsonl", .has_copies = true},
     {.name = "specforge-trace.jsonl"},
+    {.name = "ddp-hook-trace.jsonl", .has_copies = true},
     {.name = "llama-card.jsonl", .is_card = true},
     {.name = "family-card.jsonl", .is_card = true},
     {.name = "lora-card.jsonl", .is_card = true},
@@ -78,6 +79,9 @@ static struct {
     {.name = "zero-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "sophia-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "float8-card.jsonl", .is_card = true, .has_copies = true},
+    {.name = "zero3-card.jsonl", .is_card = true, .has_copies = true},
+    {.name = "zero3-more-card.jsonl", .is_card = true, .has_copies = true},
+    {.name = "sharding-card.jsonl", .is_card = true, .has_copies = true},
 };
 
 #define FILES (sizeof(file_table) / sizeof(file_table[0]))

@@ -84,17 +84,17 @@ static uint64_t bytes_left(const struct mpl_timeline *t, enum mpl_stream stream)
 
 static const struct {
     enum mpl_wrap wrap;
-    enum mpl_tristate reshard, root_reshard;
+    int64_t reshard, root_reshard;
     int gathers; /* in a step: groups, and again in backward what was resharded */
 } gather_table[] = {
-    {MPL_WRAP_LAYER, MPL_UNSET, MPL_UNSET, 1 + 2 * LAYERS},
-    {MPL_WRAP_LAYER, MPL_TRUE, MPL_UNSET, 2 + 2 * LAYERS},
-    {MPL_WRAP_LAYER, MPL_FALSE, MPL_UNSET, 1 + LAYERS},
-    {MPL_WRAP_LAYER, MPL_TRUE, MPL_FALSE, 1 + 2 * LAYERS},
+    {MPL_WRAP_LAYER, MPL_RESHARD_UNSET, MPL_RESHARD_UNSET, 1 + 2 * LAYERS},
+    {MPL_WRAP_LAYER, MPL_RESHARD_TRUE, MPL_RESHARD_UNSET, 2 + 2 * LAYERS},
+    {MPL_WRAP_LAYER, MPL_RESHARD_FALSE, MPL_RESHARD_UNSET, 1 + LAYERS},
+    {MPL_WRAP_LAYER, MPL_RESHARD_TRUE, MPL_RESHARD_FALSE, 1 + 2 * LAYERS},
     /* the embedding needs no weight in backward, and is gathered all the same */
-    {MPL_WRAP_LAYER_EMBEDDINGS, MPL_UNSET, MPL_UNSET, 1 + 2 * (LAYERS + 2)},
-    {MPL_WRAP_ROOT, MPL_UNSET, MPL_UNSET, 1},
-    {MPL_WRAP_ROOT, MPL_TRUE, MPL_UNSET, 2},
+    {MPL_WRAP_LAYER_EMBEDDINGS, MPL_RESHARD_UNSET, MPL_RESHARD_UNSET, 1 + 2 * (LAYERS + 2)},
+    {MPL_WRAP_ROOT, MPL_RESHARD_UNSET, MPL_RESHARD_UNSET, 1},
+    {MPL_WRAP_ROOT, MPL_RESHARD_TRUE, MPL_RESHARD_UNSET, 2},
 };
 
 START_TEST(gathers)

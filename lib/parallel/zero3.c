@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * DeepSpeed ZeRO, stage 3: which weights a module owns, and how a model is made under
+ * deepspeed.zero.Init().
+ *
+ * source: deepspeed/runtime/zero/partition_parameters.py (Init, _partition_param),
+ * parameter_offload.py (mark_persistent_parameters), stage3.py (_create_fp16_sub_groups)
+ */
+#include "parallel/zero3.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/fail.h"
+#include "parallel/zero.h"
+#include "spec/plan.h"
+
+/* ---- making the model -------------------------------------------------------------------------
+ */
+
+/* A weight is made whole, this rank's partition is copied, and the whole goes: shapes of the
+ * weight, and [partition], which with offload_param lies on the host. */
+static void make_weight(struct mpl_tape *tape, const struct mpl_zero3 *zero,
+                        struct mpl_zero3_weight *weight)
+{
+    struct mpl_parameter *p = weight->parameter;
+
+    tape->category = MPL_CATEGORY_PARAMETERS;
+    p->tensor = mpl_hold(mpl_empty(tape, "empty.memory_format", p->dtype, &p->shape));
+    tape->category = MPL_CATEGORY_TEMPORARY;
+    if (!p->tensor->is_void)
+        p->tensor->requires_grad = true;
+    if (!zero->offloads_weights)
+        weight->made = mpl_zero3_take(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
+                                      "empty.memory_format", zero->dtype, weight->partition);
+    mpl_zero3_give_up(tape, weight);
+}
+
+/* A head's own weight goes again when the head is tied to the embedding. */
+static void make_tied_head(struct mpl_tape *tape, const struct mpl_zero3 *zero,
+                           const struct mpl_zero3_weight *weight)
+{
+    struct mpl_tensor *whole = mpl_zero3_take(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
+                                              "empty.memory_format", zero->dtype, weight->numel);
+    struct mpl_tensor *partition = NULL;
+
+    if (!zero->offloads_weights)
+        partition = mpl_zero3_take(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
+                                   "empty.memory_format", zero->dtype, weight->partition);
+    mpl_drop(tape, whole);
+    mpl_drop(tape, partition);
+}
+
+static void materialize(struct mpl_tape *tape, struct mpl_network *network)
+{
+    struct mpl_zero3 *zero = network->wrapped;
+    uint32_t next = 0;
+
+    zero->empty = mpl_zero3_take(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
+                                 "empty.memory_format", zero->dtype, 0);
+    for (uint32_t i = 0; i < network->parameter_count && !tape->is_stopped; i++)
+        if (network->parameters[i].is_buffer)
+            mpl_network_materialize_one(tape, network, i);
+        else
+            make_weight(tape, zero, &zero->weights[next++]);
+    for (uint32_t i = 0; i < zero->count; i++)
+        if (zero->weights[i].parameter->is_tied)
+            make_tied_head(tape, zero, &zero->weights[i]);
+}
+
+static void construct(struct mpl_tape *tape, struct mpl_network *network)
+{
+    mpl_zero3_make_optimizer(tape, network->wrapped);
+    tape->scopes = &mpl_zero3_scopes;
+    tape->scopes_wrapper = network->wrapped;
+}
+
+/* ---- around the model -------------------------------------------------------------------------
+ */
+
+static struct mpl_tensor *cast_input(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *input)
+{
+    (void)tape;
+    (void)wrapper;
+    return input;
+}
+
+static struct mpl_tensor *pre_forward(struct mpl_tape *tape, void *wrapper,
+                                      struct mpl_tensor *input)
+{
+    if (!tape->is_stopped)
+        mpl_zero3_reset_step(tape, wrapper);
+    mpl_scope_enter(tape, MPL_NO_MODULE, NULL);
+    return input;
+}
+
+static void post_forward(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *const *outputs,
+                         int count)
+{
+    (void)tape;
+    (void)wrapper;
+    (void)outputs;
+    (void)count;
+}
+
+/* A weight that no module fetched was read where DeepSpeed would have had to gather it on the fly.
+ */
+static void check_owners(struct mpl_tape *tape, const struct mpl_zero3 *zero)
+{
+    for (uint32_t i = 0; i < zero->count && zero->mode == MPL_ZERO3_RECORD; i++)
+        if (zero->weights[i].status == MPL_ZERO3_PARTITIONED && !zero->weights[i].was_fetched)
+            mpl_tape_fail(tape, MEMPLAN_ERR_UNSUPPORTED,
+                          "parallelism.strategy: zero3 with weights that no module reads alone is "
+                          "not modelled");
+}
+
+/* The engine's hooks come on top of the root's. */
+static void replace_outputs(struct mpl_tape *tape, void *wrapper, struct mpl_tensor **outputs,
+                            int count)
+{
+    if (tape->is_stopped)
+        return;
+    check_owners(tape, wrapper);
+    for (int i = 0; i < count; i++) {
+        struct mpl_tensor *old = outputs[i];
+
+        if (!old)
+            continue;
+        outputs[i] = mpl_hold(mpl_scope_leave(tape, MPL_NO_MODULE, old));
+        mpl_drop(tape, old);
+        mpl_add_grad_hook(tape, outputs[i], mpl_zero_divide);
+    }
+}
+
+static const struct mpl_hooks zero3_hooks = {.cast_input = cast_input,
+                                             .pre_forward = pre_forward,
+                                             .post_forward = post_forward,
+                                             .replace_outputs = replace_outputs};
+
+static void set_boundary(struct mpl_network *network, bool is_last)
+{
+    struct mpl_zero3 *zero = network->wrapped;
+
+    zero->is_boundary = is_last;
+}
+
+/* Bytes of this rank's partitions. */
+static uint64_t parameter_bytes(const struct mpl_network *network)
+{
+    const struct mpl_zero3 *zero = network->wrapped;
+    uint64_t numel = 0;
+
+    for (uint32_t i = 0; i < zero->count && !zero->offloads_weights; i++)
+        numel = mpl_add(numel, zero->weights[i].partition);
+    return mpl_round_up(mpl_dtype_bytes(zero->dtype, numel), 512);
+}
+
+static const struct mpl_wrapper zero3_wrapper = {.materialize = materialize,
+                                                 .construct = construct,
+                                                 .set_boundary = set_boundary,
+                                                 .scale_loss = mpl_zero_scale_loss,
+                                                 .step = mpl_zero3_step,
+                                                 .parameter_bytes = parameter_bytes};
+
+/* ---- set-up -----------------------------------------------------------------------------------
+ */
+
+/* Is b the bias of the module whose weight is a? */
+static bool is_bias_of(const struct mpl_parameter *a, const struct mpl_parameter *b)
+{
+    static const char weight[] = ".weight", bias[] = ".bias";
+    const size_t len = strlen(a->name), stem = len - (sizeof(weight) - 1);
+
+    return len >= sizeof(weight) && !strcmp(a->name + stem, weight) &&
+           !strncmp(a->name, b->name, stem) && !strcmp(b->name + stem, bias);
+}
+
+static void add_owner(struct mpl_zero3_module *module, struct mpl_zero3_weight *weight)
+{
+    module->weights[module->count++] = weight;
+    weight->owners[weight->owners[0] ? 1 : 0] = module;
+}
+
+/* Modules own a weight and its bias; a tied head owns the embedding's. */
+static void find_modules(struct mpl_zero3 *zero)
+{
+    for (uint32_t i = 0; i < zero->count; i++) {
+        struct mpl_zero3_weight *weight = &zero->weights[i];
+        const uint32_t at = (uint32_t)(weight->parameter - zero->network->parameters);
+
+        if (i && is_bias_of(weight[-1].parameter, weight->parameter)) {
+            add_owner(weight[-1].owners[0], weight);
+            continue;
+        }
+        add_owner(&zero->modules[mpl_module_of_weight(at, false)], weight);
+        if (weight->parameter->is_tied)
+            add_owner(&zero->modules[mpl_module_of_weight(at, true)], weight);
+    }
+}
+
+/* mark_persistent_parameters */
+static void find_persistent(struct mpl_zero3 *zero)
+{
+    const struct mpl_parallelism *p = &zero->network->plan->parallelism;
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < zero->count; i++) {
+        struct mpl_zero3_weight *weight = &zero->weights[i];
+
+        weight->persists =
+            mpl_add(weight->numel, sum) <= (uint64_t)p->stage3_model_persistence_threshold &&
+            weight->numel <= (uint64_t)p->stage3_param_persistence_threshold;
+        sum += weight->persists ? weight->numel : 0;
+    }
+}
+
+/* _create_fp16_sub_groups: each is closed behind the partition with which it is full. */
+static void find_sub_groups(struct mpl_zero3 *zero)
+{
+    const uint64_t most = (uint64_t)zero->network->plan->parallelism.sub_group_size;
+    uint64_t numel = 0;
+
+    zero->sub_group_count = 1;
+    for (uint32_t i = 0; i < zero->count; i++) {
+        if (numel >= most) {
+            zero->sub_group_count++;
+            numel = 0;
+        }
+        zero->weights[i].sub_group = zero->sub_group_count - 1;
+        numel = mpl_add(numel, zero->weights[i].partition);
+    }
+}
+
+static enum memplan_status find_weights(struct mpl_zero3 *zero, struct memplan_error *err)
+{
+    const struct mpl_network *network = zero->network;
+
+    for (uint32_t i = 0; i < network->parameter_count; i++) {
+        struct mpl_parameter *parameter = &network->parameters[i];
+        const uint64_t numel = mpl_parameter_numel(parameter);
+
+        if (parameter->is_buffer)
+            continue;
+        if (!parameter->is_trainable || (zero->count && parameter->dtype != zero->dtype))
+            return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/frozen",
+                            "parallelism.strategy: zero3 with frozen weights or weights of several "
+                            "formats (\"%s\") is not modelled",
+                            parameter->name);
+        zero->dtype = parameter->dtype;
+        zero->weights[zero->count++] =
+            (struct mpl_zero3_weight){.zero = zero,
+                                      .parameter = parameter,
+                                      .numel = numel,
+                                      .partition = mpl_ceil_div(numel, zero->ranks),
+                                      .fetched_for = -1};
+    }
+    return MEMPLAN_OK;
+}
+
+/* A gradient and its cast, and what pads the chunks of ranks beyond its end. */
+static uint64_t most_locals(const struct mpl_zero3 *zero)
+{
+    uint64_t most = 2 * (uint64_t)zero->count + 1;
+
+    for (uint32_t i = 0; i < zero->count; i++)
+        most = mpl_add(most, zero->ranks - zero->weights[i].numel / zero->weights[i].partition);
+    return most;
+}
+
+static bool make_room(struct mpl_zero3 *zero, struct mpl_arena *arena)
+{
+    const size_t room = zero->network->parameter_count + 1;
+
+    zero->module_count = 2 * (uint32_t)room;
+    zero->weights = mpl_arena_zalloc(arena, room * sizeof(*zero->weights));
+    zero->list = mpl_arena_zalloc(arena, room * sizeof(*zero->list));
+    zero->masters = mpl_arena_zalloc(arena, room * sizeof(*zero->masters));
+    zero->bucket_weights = mpl_arena_zalloc(arena, room * sizeof(*zero->bucket_weights));
+    zero->modules = mpl_arena_zalloc(arena, zero->module_count * sizeof(*zero->modules));
+    return zero->weights && zero->list && zero->masters && zero->bucket_weights && zero->modules;
+}
+
+static void read_plan(struct mpl_zero3 *zero)
+{
+    const struct mpl_parallelism *p = &zero->network->plan->parallelism;
+
+    zero->ranks = (uint64_t)p->world_size;
+    zero->rank = p->rank > 0 ? (uint64_t)p->rank : 0;
+    zero->overlaps = p->overlap_comm != MPL_FALSE;
+    zero->gather_stream = zero->overlaps ? MPL_STREAM_ALL_GATHER : MPL_STREAM_DEFAULT;
+    zero->reduce_stream = zero->overlaps ? MPL_STREAM_REDUCE_SCATTER : MPL_STREAM_DEFAULT;
+    zero->is_contiguous = p->contiguous_gradients;
+    zero->offloads_states = p->offload_optimizer == MPL_OFFLOAD_CPU;
+    zero->offloads_weights = p->offload_param == MPL_OFFLOAD_CPU;
+    zero->is_boundary = true;
+}
+
+enum memplan_status mpl_zero3_wrap(struct mpl_network *network, struct memplan_error *err)
+{
+    const struct mpl_parallelism *p = &network->plan->parallelism;
+    struct mpl_zero3 *zero = mpl_arena_zalloc(network->arena, sizeof(*zero));
+    enum memplan_status status;
+    uint64_t locals;
+
+    if (zero)
+        zero->network = network;
+    if (!zero || !make_room(zero, network->arena))
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while wrapping the model");
+    read_plan(zero);
+    if ((status = find_weights(zero, err)))
+        return status;
+    zero->sent_dtype =
+        p->communication_data_type != MPL_DTYPE_NONE ? p->communication_data_type : zero->dtype;
+    zero->kept_dtype = p->grad_accum_dtype != MPL_DTYPE_NONE ? p->grad_accum_dtype : zero->dtype;
+    find_modules(zero);
+    find_persistent(zero);
+    find_sub_groups(zero);
+    locals = most_locals(zero);
+    if (locals > MPL_TAPE_MAX_REQUESTS)
+        return mpl_fail(err, MEMPLAN_ERR_LIMIT, "/parallelism/world_size", MPL_TAPE_LIMIT_TEXT);
+    zero->locals = mpl_arena_zalloc(network->arena, (size_t)locals * sizeof(*zero->locals));
+    if (!zero->locals)
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while wrapping the model");
+    network->modules->hooks = &zero3_hooks;
+    network->modules->wrapper = zero;
+    network->wrapper = &zero3_wrapper;
+    network->wrapped = zero;
+    return MEMPLAN_OK;
+}

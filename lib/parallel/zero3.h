@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * DeepSpeed ZeRO, stage 3: every weight is cut into one partition a rank, gathered when a module
+ * that owns it begins, and given up when the module ends. Which weights are gathered ahead, and
+ * which stay for their next use, follows from the order of modules in the first forward and
+ * backward.
+ *
+ * The model is made under deepspeed.zero.Init(), as transformers does, which also replaces
+ * torch.nn.functional.linear. The optimizer is PyTorch's own over flat float32 partitions
+ * (zero_allow_untested_optimizer). record_stream() is not modelled: see fsdp1.h.
+ *
+ * source: deepspeed/runtime/zero/ (stage3.py, parameter_offload.py,
+ * partitioned_param_coordinator.py, partition_parameters.py), release 0.19.6
+ */
+#ifndef MPL_PARALLEL_ZERO3_H
+#define MPL_PARALLEL_ZERO3_H
+
+#include "step/network.h"
+
+/** Wraps the network as the plan's "parallelism" says. Arena memory. */
+enum memplan_status mpl_zero3_wrap(struct mpl_network *network, struct memplan_error *err);
+
+/* ---- for parallel/zero3*.c --------------------------------------------------------------------
+ */
+
+struct mpl_zero3;
+struct mpl_zero3_module;
+struct mpl_zero3_weight;
+
+/** An all-gather that was begun: of one weight into the weight itself, or of several into a flat
+ * tensor that wait() copies from. */
+struct mpl_zero3_gather {
+    struct mpl_zero3_gather *next_free;
+    struct mpl_zero3_weight *first;
+    struct mpl_tensor *flat;    /* NULL: of one weight */
+    struct mpl_tensor *staging; /* a partition that came from the host; NULL: none */
+    uint32_t waiting;           /* weights nobody asked for yet */
+    bool is_complete;
+};
+
+enum mpl_zero3_status { MPL_ZERO3_PARTITIONED = 0, MPL_ZERO3_IN_FLIGHT, MPL_ZERO3_AVAILABLE };
+
+struct mpl_zero3_weight {
+    struct mpl_zero3 *zero;
+    struct mpl_parameter *parameter;
+    struct mpl_zero3_module *owners[2]; /* a module, and a head that is tied to it; NULL: none */
+    uint64_t numel, partition;          /* elements: all, and of one rank, padded */
+    enum mpl_zero3_status status;
+    bool persists; /* small: stays gathered between steps */
+    bool is_listed, was_fetched;
+    uint32_t sub_group;
+    struct mpl_tensor *made;          /* the partition before it moves into the flat buffer */
+    struct mpl_zero3_gather *gather;  /* under way, nobody asked for it yet; NULL: none */
+    struct mpl_zero3_weight *sibling; /* the next one in that gather */
+    int64_t fetched_for; /* step of the last use that was fetched, or passed over; -1: none */
+};
+
+/** What __params_to_release() answered in one step of the trace: the first answer stays. */
+struct mpl_zero3_answer {
+    struct mpl_zero3_answer *next;
+    uint32_t step;
+    bool releases[2];
+};
+
+/** A module with weights of its own. */
+struct mpl_zero3_module {
+    struct mpl_zero3_weight *weights[2];
+    uint32_t count;
+    bool is_active;           /* between fetch and release */
+    uint64_t backward_number; /* fetched in backward, not released since; 0: not so */
+    struct mpl_zero3_answer *answers;
+};
+
+/** A weight in the order of use, and the step of that use. */
+struct mpl_zero3_use {
+    struct mpl_zero3_weight *weight;
+    uint32_t step;
+};
+
+enum mpl_zero3_mode { MPL_ZERO3_INVALID = 0, MPL_ZERO3_RECORD, MPL_ZERO3_COMPLETE };
+
+struct mpl_zero3 {
+    struct mpl_network *network;
+    struct mpl_zero3_weight *weights; /* in the order of named_parameters() */
+    struct mpl_zero3_weight **list;   /* room for one gather's weights */
+    uint32_t count, sub_group_count;
+    struct mpl_zero3_module *modules; /* by mpl_module_of_weight() */
+    uint32_t module_count;
+    enum mpl_dtype dtype, sent_dtype, kept_dtype; /* of weights; of gradients on their way, kept */
+    uint64_t ranks, rank;
+    bool overlaps, is_contiguous, offloads_states, offloads_weights;
+    enum mpl_stream gather_stream, reduce_stream;
+
+    /* the coordinator */
+    enum mpl_zero3_mode mode;
+    uint32_t step;   /* modules begun in this forward and backward */
+    uint32_t *trace; /* modules in the order in which they began */
+    size_t trace_count, trace_cap;
+    struct mpl_zero3_use *uses;
+    size_t use_count, next_use;
+    int64_t available; /* elements gathered since the forward began */
+    uint64_t backward_number;
+    struct mpl_zero3_gather *free_gathers;
+
+    /* gradients */
+    struct mpl_tensor *bucket; /* NULL: gradients are reduced where they lie */
+    uint32_t *bucket_weights, bucket_count;
+    uint64_t bucket_numel;
+    struct mpl_tensor **locals; /* of a reduction */
+    uint32_t local_count;
+    bool is_queued, is_boundary;
+
+    struct mpl_tensor *empty;    /* what a weight is while it is partitioned */
+    struct mpl_tensor *flat;     /* this rank's partitions; NULL: on the host */
+    struct mpl_tensor *kept;     /* their gradients; NULL: on the host */
+    struct mpl_tensor *tracker;  /* of overflows */
+    struct mpl_tensor *norm;     /* of all gradients, from the last step */
+    struct mpl_tensor **masters; /* of sub-groups; NULL entries: on the host */
+};
+
+/** A held flat tensor [numel] on a stream. */
+struct mpl_tensor *mpl_zero3_take(struct mpl_tape *tape, enum mpl_stream stream,
+                                  enum mpl_category category, const char *op, enum mpl_dtype dtype,
+                                  uint64_t numel);
+
+/** __all_gather_params_() of the first count weights of zero->list. */
+void mpl_zero3_begin_gather(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32_t count);
+
+/** handle.wait() of the gather that a weight is in, if it is in one; copies lie on stream. */
+void mpl_zero3_ask_for(struct mpl_tape *tape, struct mpl_zero3_weight *weight,
+                       enum mpl_stream stream);
+
+/** What stands around every module (struct mpl_scopes). */
+extern const struct mpl_scopes mpl_zero3_scopes;
+
+/** reset_step(): a forward begins. */
+void mpl_zero3_reset_step(struct mpl_tape *tape, struct mpl_zero3 *zero);
+
+/** A blocking all-gather of weights that are partitioned. */
+void mpl_zero3_gather_now(struct mpl_tape *tape, struct mpl_zero3 *zero,
+                          struct mpl_zero3_weight *const *weights, uint32_t count);
+
+/** free_param(): the weight is partitioned again. */
+void mpl_zero3_give_up(struct mpl_tape *tape, struct mpl_zero3_weight *weight);
+
+/** release_backward_leftovers(): modules whose input had no gradient. */
+void mpl_zero3_release_leftovers(struct mpl_tape *tape, struct mpl_zero3 *zero);
+
+/** release_and_reset_all() */
+void mpl_zero3_release_all(struct mpl_tape *tape, struct mpl_zero3 *zero);
+
+/** What a weight's gradient does when it came. (zero3_reduce.c) */
+void mpl_zero3_gradient_came(struct mpl_tape *tape, struct mpl_tensor *leaf);
+
+/** The constructor of the optimizer, and its step. (zero3_step.c) */
+void mpl_zero3_make_optimizer(struct mpl_tape *tape, struct mpl_zero3 *zero);
+void mpl_zero3_step(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim);
+
+#endif

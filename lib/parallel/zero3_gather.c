@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * DeepSpeed ZeRO, stage 3: all-gathers of weights, and what is left of a weight without one.
+ *
+ * source: deepspeed/runtime/zero/partition_parameters.py (AllGatherHandle,
+ * AllGatherCoalescedHandle, all_gather_coalesced, _allgather_params_coalesced, free_param)
+ */
+#include "base/bytes.h"
+#include "parallel/zero3.h"
+
+struct mpl_tensor *mpl_zero3_take(struct mpl_tape *tape, enum mpl_stream stream,
+                                  enum mpl_category category, const char *op, enum mpl_dtype dtype,
+                                  uint64_t numel)
+{
+    const struct mpl_shape shape =
+        mpl_shape1(mpl_dim(numel > INT64_MAX ? INT64_MAX : (int64_t)numel));
+    const enum mpl_stream old = tape->stream;
+    struct mpl_tensor *tensor;
+
+    tape->stream = stream;
+    tape->category = category;
+    tensor = mpl_hold(mpl_empty(tape, op, dtype, &shape));
+    tape->stream = old;
+    tape->category = MPL_CATEGORY_TEMPORARY;
+    return tensor;
+}
+
+/* The weight looks at a tensor that nobody else names from now on. */
+static void point_at(struct mpl_tape *tape, struct mpl_zero3_weight *weight,
+                     struct mpl_tensor *tensor)
+{
+    mpl_set_data(tape, weight->parameter->tensor, tensor);
+    mpl_drop(tape, tensor);
+}
+
+/* Partitions come from the host for the time of a copy: shape [partition] each. */
+static void stage(struct mpl_tape *tape, const struct mpl_zero3 *zero,
+                  struct mpl_zero3_gather *gather)
+{
+    if (!zero->offloads_weights)
+        return;
+    if (!gather->flat) { /* the collective's input, until it is waited for */
+        gather->staging = mpl_zero3_take(tape, zero->gather_stream, MPL_CATEGORY_COMMUNICATION,
+                                         "_to_copy.default", zero->dtype, gather->first->partition);
+        return;
+    }
+    for (struct mpl_zero3_weight *w = gather->first; w; w = w->sibling)
+        w->made = mpl_zero3_take(tape, zero->gather_stream, MPL_CATEGORY_COMMUNICATION,
+                                 "_to_copy.default", zero->dtype, w->partition);
+    for (struct mpl_zero3_weight *w = gather->first; w; w = w->sibling) {
+        mpl_drop(tape, w->made);
+        w->made = NULL;
+    }
+}
+
+static struct mpl_zero3_gather *new_gather(struct mpl_tape *tape, struct mpl_zero3 *zero)
+{
+    struct mpl_zero3_gather *gather = zero->free_gathers;
+
+    if (gather)
+        zero->free_gathers = gather->next_free;
+    else
+        gather = mpl_arena_alloc(&tape->arena, sizeof(*gather));
+    if (gather)
+        *gather = (struct mpl_zero3_gather){0};
+    else
+        mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
+    return gather;
+}
+
+/* Weights in the order of their making. */
+static void sort(struct mpl_zero3_weight **list, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        struct mpl_zero3_weight *weight = list[i];
+        uint32_t k = i;
+
+        for (; k && list[k - 1] > weight; k--)
+            list[k] = list[k - 1];
+        list[k] = weight;
+    }
+}
+
+/* __all_gather_params_ of the zero->list: shape [ranks * partition] for one weight, a flat one for
+ * several; unit: elements of the weights' format */
+void mpl_zero3_begin_gather(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32_t count)
+{
+    struct mpl_zero3_gather *gather = count ? new_gather(tape, zero) : NULL;
+    struct mpl_tensor *buffer;
+    uint64_t partition = 0;
+
+    if (!gather)
+        return;
+    sort(zero->list, count);
+    for (uint32_t i = count; i--;) {
+        struct mpl_zero3_weight *weight = zero->list[i];
+
+        partition = mpl_add(partition, weight->partition);
+        zero->available += (int64_t)weight->numel;
+        weight->status = MPL_ZERO3_IN_FLIGHT;
+        weight->gather = gather;
+        weight->sibling = gather->first;
+        gather->first = weight;
+    }
+    gather->waiting = count;
+    buffer = mpl_zero3_take(tape, zero->gather_stream, MPL_CATEGORY_PARAMETERS,
+                            "empty.memory_format", zero->dtype, mpl_mul(partition, zero->ranks));
+    gather->flat = count > 1 ? buffer : NULL;
+    stage(tape, zero, gather);
+    if (count == 1)
+        point_at(tape, gather->first, buffer);
+}
+
+/* handle.wait(): shape [numel] of each weight */
+static void wait_for(struct mpl_tape *tape, const struct mpl_zero3 *zero,
+                     struct mpl_zero3_gather *gather, enum mpl_stream stream)
+{
+    if (gather->is_complete)
+        return;
+    gather->is_complete = true;
+    mpl_drop(tape, gather->staging);
+    for (struct mpl_zero3_weight *w = gather->first; w; w = w->sibling) {
+        w->status = MPL_ZERO3_AVAILABLE;
+        if (gather->flat)
+            point_at(tape, w,
+                     mpl_zero3_take(tape, stream, MPL_CATEGORY_PARAMETERS, "cat.default",
+                                    zero->dtype, w->numel));
+    }
+}
+
+/* registry.pop(weight).wait(): the flat tensor goes with the last weight. */
+void mpl_zero3_ask_for(struct mpl_tape *tape, struct mpl_zero3_weight *weight,
+                       enum mpl_stream stream)
+{
+    struct mpl_zero3 *zero = weight->zero;
+    struct mpl_zero3_gather *gather = weight->gather;
+
+    if (!gather)
+        return;
+    weight->gather = NULL;
+    wait_for(tape, zero, gather, stream);
+    if (--gather->waiting)
+        return;
+    mpl_drop(tape, gather->flat);
+    gather->next_free = zero->free_gathers;
+    zero->free_gathers = gather;
+}
+
+void mpl_zero3_gather_now(struct mpl_tape *tape, struct mpl_zero3 *zero,
+                          struct mpl_zero3_weight *const *weights, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        weights[i]->made =
+            mpl_zero3_take(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS, "empty.memory_format",
+                           zero->dtype, mpl_mul(weights[i]->partition, zero->ranks));
+    for (uint32_t i = 0; i < count; i++) {
+        weights[i]->status = MPL_ZERO3_AVAILABLE;
+        point_at(tape, weights[i], weights[i]->made);
+        weights[i]->made = NULL;
+    }
+}
+
+void mpl_zero3_give_up(struct mpl_tape *tape, struct mpl_zero3_weight *weight)
+{
+    weight->status = MPL_ZERO3_PARTITIONED;
+    mpl_set_data(tape, weight->parameter->tensor, weight->zero->empty);
+}

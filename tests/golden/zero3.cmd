@@ -1,0 +1,8 @@
+# DeepSpeed ZeRO-3: a plan, and what is refused by name.
+cp "$GOLDEN/small.json" .
+zero3='"strategy": "zero3", "world_size": 4, "reduce_bucket_size": 1000000'
+memplan --model small.json --no-suggestions --set "parallelism={$zero3}"
+memplan --model small.json --set "parallelism={$zero3, \"offload_param\": \"nvme\"}"
+memplan --model small.json --set "parallelism={$zero3, \"param_dtype\": \"bfloat16\"}"
+memplan --model small.json --set "parallelism={$zero3}" --set training.autocast=bfloat16
+memplan --model small.json --set "parallelism={$zero3}" --set model.model_type=opt
