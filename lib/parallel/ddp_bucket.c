@@ -217,7 +217,7 @@ void mpl_ddp_broadcast_network(struct mpl_tape *tape, const struct mpl_network *
     for (uint32_t i = 0; i < room && list && !only_buffers; i++)
         if (!network->parameters[i].is_buffer)
             list[count++] = &network->parameters[i];
-    for (uint32_t i = 0; i < room && list; i++)
+    for (uint32_t i = 0; i < room && list && network->plan->parallelism.broadcast_buffers; i++)
         if (network->parameters[i].is_buffer)
             list[count++] = &network->parameters[i];
     mpl_ddp_broadcast(tape, list, count);
