@@ -28,13 +28,6 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
     layer->mlp_proj = mpl_conv1d_add(network, "mlp.c_proj", h, m->intermediate_size);
 }
 
-/* nn.Dropout */
-static struct mpl_tensor *dropout(struct mpl_tape *tape, struct mpl_tensor *x, double p)
-{
-    x = mpl_scope_enter(tape, MPL_NO_MODULE, x);
-    return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_op_dropout(tape, x, p));
-}
-
 static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *layer,
                                     struct mpl_tensor *x, struct mpl_tensor **weights_out)
 {
@@ -53,7 +46,7 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
                     : mpl_attention_interface(tape, network->plan, &call, weights_out);
     out = mpl_hold(mpl_merge_heads(tape, out));
     mpl_rebind(tape, &out, mpl_linear_call(tape, network, &layer->attn_proj, out));
-    mpl_rebind(tape, &out, dropout(tape, out, m->hidden_dropout));
+    mpl_rebind(tape, &out, mpl_dropout_call(tape, out, m->hidden_dropout));
     if (call.past) { /* nobody asked for them */
         mpl_drop(tape, *weights_out);
         *weights_out = NULL;
@@ -75,7 +68,7 @@ static struct mpl_tensor *mlp(struct mpl_tape *tape, const struct layer *layer,
     h = mpl_hold(mpl_linear_call(tape, network, &layer->c_fc, x));
     mpl_rebind(tape, &h, mpl_activation_call(tape, m->hidden_act, h));
     mpl_rebind(tape, &h, mpl_linear_call(tape, network, &layer->mlp_proj, h));
-    mpl_rebind(tape, &h, dropout(tape, h, m->hidden_dropout));
+    mpl_rebind(tape, &h, mpl_dropout_call(tape, h, m->hidden_dropout));
     return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_return(h));
 }
 
@@ -125,7 +118,7 @@ static struct mpl_tensor *before_masks(struct mpl_tape *tape, struct mpl_lm *lm,
 
 static struct mpl_tensor *enter(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h)
 {
-    return dropout(tape, h, lm->network->plan->model.embedding_dropout);
+    return mpl_dropout_call(tape, h, lm->network->plan->model.embedding_dropout);
 }
 
 static const struct mpl_lm_family family = {

@@ -105,6 +105,7 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     struct parts parts;
     struct mpl_tensor *out;
 
+    mpl_scope_enter(tape, MPL_NO_MODULE, NULL);
     call.is_wide = true;
     call.softmax = MPL_SOFTMAX_CAST_AT_ONCE;
     call.q = project(tape, network, &layer->q, x);
@@ -115,7 +116,7 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     out = mpl_attention_interface(tape, network->plan, &call, weights_out);
     out = mpl_hold(mpl_merge_heads(tape, out));
     mpl_rebind(tape, &out, mpl_linear_call(tape, network, &layer->out, out));
-    mpl_rebind(tape, &out, mpl_op_dropout(tape, out, network->plan->model.hidden_dropout));
+    mpl_rebind(tape, &out, mpl_dropout_call(tape, out, network->plan->model.hidden_dropout));
     for (int i = 0; i < 2; i++) {
         mpl_drop(tape, parts.rot[i]);
         mpl_drop(tape, parts.pass[i]);
@@ -123,7 +124,7 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     mpl_drop(tape, call.q);
     mpl_drop(tape, call.k);
     mpl_drop(tape, call.v);
-    return mpl_return(out);
+    return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_return(out));
 }
 
 static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
@@ -136,7 +137,7 @@ static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
     struct mpl_tensor *attended = mpl_hold(attention(tape, layer, h, &weights));
 
     fed = mpl_hold(mpl_plain_mlp_forward(tape, network, &layer->mlp, h));
-    mpl_rebind(tape, &fed, mpl_op_dropout(tape, fed, network->plan->model.hidden_dropout));
+    mpl_rebind(tape, &fed, mpl_dropout_call(tape, fed, network->plan->model.hidden_dropout));
     out = mpl_op_add(tape, mpl_op_add(tape, attended, fed), input);
     mpl_drop(tape, h);
     mpl_drop(tape, fed);
@@ -147,7 +148,7 @@ static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
 
 static struct mpl_tensor *enter(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *h)
 {
-    return mpl_op_dropout(tape, h, lm->network->plan->model.embedding_dropout);
+    return mpl_dropout_call(tape, h, lm->network->plan->model.embedding_dropout);
 }
 
 /* sin and cos are halves of one tensor: embed_positions[position_ids].to(dtype) */
@@ -216,6 +217,7 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_gptj = {
     .config = {.model_type = "gptj",
+               .has_scopes = true,
                .help = "GPT-J",
                .has_position_table = true,
                .keys = keys,

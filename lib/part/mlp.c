@@ -41,6 +41,12 @@ struct mpl_tensor *mpl_activation_call(struct mpl_tape *tape, enum mpl_activatio
     return mpl_scope_leave(tape, MPL_NO_MODULE, activate(tape, activation, x));
 }
 
+struct mpl_tensor *mpl_dropout_call(struct mpl_tape *tape, struct mpl_tensor *x, double p)
+{
+    x = mpl_scope_enter(tape, MPL_NO_MODULE, x);
+    return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_op_dropout(tape, x, p));
+}
+
 struct mpl_gated_mlp mpl_gated_mlp_add(struct mpl_network *network, const char *name,
                                        int64_t intermediate_size, bool has_bias)
 {

@@ -9,6 +9,9 @@
 struct mpl_tensor *mpl_activation_call(struct mpl_tape *tape, enum mpl_activation activation,
                                        struct mpl_tensor *x);
 
+/** nn.Dropout; consumes a floating x, the result is floating. */
+struct mpl_tensor *mpl_dropout_call(struct mpl_tape *tape, struct mpl_tensor *x, double p);
+
 /** LlamaMLP: down(act(gate(x)) * up(x)). */
 struct mpl_gated_mlp {
     struct mpl_linear gate, up, down;
