@@ -103,6 +103,8 @@ static void stand_in(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
             unit->pieces[i].parameter->tensor = mpl_hold(tape->void_tensor);
 }
 
+static void reshard_frozen(struct mpl_tape *tape, void *context);
+
 static struct mpl_tensor *pre_forward(struct mpl_tape *tape, void *wrapper,
                                       struct mpl_tensor *input)
 {
@@ -120,6 +122,8 @@ static struct mpl_tensor *pre_forward(struct mpl_tape *tape, void *wrapper,
     unit->needs_forward_unshard = false;
     prefetch_in_forward(tape, unit);
     mpl_fsdp1_use_views(tape, unit);
+    if (!unit->is_trained && input && tape->is_grad_enabled)
+        mpl_add_pre_hook(tape, input, reshard_frozen, unit);
     return input;
 }
 
@@ -141,7 +145,7 @@ static void record_use(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
         fsdp->uses = uses;
         fsdp->use_cap = cap;
     }
-    if (unit->use < 0)
+    if (unit->use <= 0) /* a first index of 0 passes for none */
         unit->use = (int64_t)fsdp->use_count;
     fsdp->uses[fsdp->use_count++] = unit;
 }
@@ -237,6 +241,17 @@ static void post_backward(struct mpl_tape *tape, struct mpl_tensor *leaf)
         mpl_fsdp1_reduce(tape, unit);
 }
 
+/* _post_backward_reshard_only_hook: the gradient of the unit's input came. */
+static void reshard_frozen(struct mpl_tape *tape, void *context)
+{
+    struct mpl_fsdp1_unit *unit = context;
+
+    if (tape->is_stopped)
+        return;
+    mpl_fsdp1_reshard(tape, unit, frees_in_backward(unit->fsdp));
+    prefetch(tape, unit, MPL_PREFETCH_POST);
+}
+
 /* ---- set-up -----------------------------------------------------------------------------------
  */
 
@@ -290,7 +305,7 @@ static void materialize(struct mpl_tape *tape, struct mpl_network *network)
 
         bring(tape, unit);
         mpl_fsdp1_flatten(tape, unit);
-        if (unit->leaf->is_void)
+        if (unit->leaf->is_void || !unit->is_trained)
             continue;
         unit->leaf->grad_hook = post_backward;
         unit->leaf->grad_hook_context = unit;
@@ -322,11 +337,10 @@ static bool is_unit(const struct mpl_module *module, enum mpl_wrap wrap)
 
 #define MOST_PIECES 255 /* gradients that one node of the tape takes */
 
-/* With use_orig_params a flat parameter that trains in part has a gradient as a whole; compared for
- * SpecForge's drafter only. */
-static bool takes_frozen(const struct mpl_plan *plan)
+/* SpecForge's drafter is one unit whose first weight, the embedding, does not train. */
+static bool begins_frozen(const struct mpl_plan *plan)
 {
-    return plan->parallelism.use_orig_params && strcmp(plan->framework_name, "specforge") == 0;
+    return strcmp(plan->framework_name, "specforge") == 0;
 }
 
 /* Takes the parameters that no unit has yet; owned marks those that one has. */
@@ -347,17 +361,14 @@ static enum memplan_status fill_unit(struct mpl_fsdp1_unit *unit, bool *owned,
         if (p->is_buffer || owned[i])
             continue;
         owned[i] = true;
-        unit->has_frozen |= !p->is_trainable;
-        if (!p->is_trainable && !takes_frozen(network->plan))
-            return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/frozen",
-                            "training.frozen: frozen weights (\"%s\") with fsdp1 are not modelled",
-                            p->name);
+        unit->has_frozen |= !p->is_trainable && begins_frozen(network->plan);
         if (unit->count && p->dtype != unit->dtype)
             return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/wrap",
                             "FSDP1 unit \"%s\": found weights of formats %s and %s, expected one",
                             unit->module->name, mpl_dtype_name(unit->dtype),
                             mpl_dtype_name(p->dtype));
         unit->dtype = p->dtype;
+        unit->is_trained |= p->is_trainable;
         unit->pieces[unit->count++].parameter = p;
     }
     if (!unit->count)
@@ -369,11 +380,12 @@ static enum memplan_status fill_unit(struct mpl_fsdp1_unit *unit, bool *owned,
     return MEMPLAN_OK;
 }
 
-static enum memplan_status make_unit(struct mpl_fsdp1 *fsdp, struct mpl_fsdp1_unit *unit,
-                                     struct mpl_module *module, bool *owned,
-                                     struct memplan_error *err)
+enum memplan_status mpl_fsdp1_make_unit(struct mpl_fsdp1 *fsdp, struct mpl_module *module,
+                                        bool *owned, struct memplan_error *err)
 {
     const struct mpl_parallelism *p = &fsdp->network->plan->parallelism;
+    struct mpl_fsdp1_unit *unit =
+        module == fsdp->network->modules ? fsdp->units : &fsdp->units[fsdp->count++];
     enum memplan_status status;
 
     *unit = (struct mpl_fsdp1_unit){.fsdp = fsdp, .module = module, .use = -1, .first_call = -1};
@@ -416,19 +428,24 @@ enum memplan_status mpl_fsdp1_wrap(struct mpl_network *network, struct memplan_e
 
     if (fsdp)
         fsdp->units =
-            mpl_arena_zalloc(network->arena, network->module_count * sizeof(*fsdp->units));
+            mpl_arena_zalloc(network->arena, (network->module_count + network->parameter_count) *
+                                                 sizeof(*fsdp->units));
     if (fsdp)
-        fsdp->calls = mpl_arena_zalloc(network->arena, network->module_count * sizeof(void *));
+        fsdp->calls = mpl_arena_zalloc(
+            network->arena, (network->module_count + network->parameter_count) * sizeof(void *));
     if (!fsdp || !owned || !fsdp->units || !fsdp->calls)
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while sharding the model");
     fsdp->network = network;
     set_options(fsdp);
     fsdp->count = 1; /* units[0] is the root's, filled last: it takes what is left */
-    for (uint32_t i = 1; i < network->module_count && !status; i++)
-        if (is_unit(&network->modules[i], network->plan->parallelism.wrap))
-            status = make_unit(fsdp, &fsdp->units[fsdp->count++], &network->modules[i], owned, err);
+    for (uint32_t i = 1; i < network->module_count && !status; i++) {
+        if (network->plan->parallelism.wrap == MPL_WRAP_LAYER_ADAPTERS)
+            status = mpl_fsdp1_wrap_adapters(fsdp, &network->modules[i], owned, err);
+        if (!status && is_unit(&network->modules[i], network->plan->parallelism.wrap))
+            status = mpl_fsdp1_make_unit(fsdp, &network->modules[i], owned, err);
+    }
     if (!status)
-        status = make_unit(fsdp, fsdp->units, network->modules, owned, err);
+        status = mpl_fsdp1_make_unit(fsdp, network->modules, owned, err);
     network->wrapper = &fsdp1_wrapper;
     network->wrapped = fsdp;
     return status;

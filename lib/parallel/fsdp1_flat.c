@@ -134,7 +134,7 @@ void mpl_fsdp1_flatten(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
     unit->leaf = mpl_hold(mpl_alias_shaped(tape, unit->shard, &flat_shape));
     if (unit->leaf->is_void)
         return;
-    unit->leaf->requires_grad = true;
+    unit->leaf->requires_grad = unit->is_trained;
     unit->leaf->dtype = (uint8_t)unit->compute_dtype;
     if (unit->fsdp->offloads) /* to the host */
         mpl_storage_release(tape, unit->shard->storage);

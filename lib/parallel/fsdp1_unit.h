@@ -33,7 +33,8 @@ struct mpl_fsdp1_unit {
 
     int64_t use;        /* in the order of forwards; -1: none */
     int64_t first_call; /* in the order of the first iteration's calls; -1: none */
-    bool has_frozen;    /* some of its parameters do not train */
+    bool is_trained;    /* one of its weights is: then the flat parameter is */
+    bool has_frozen;    /* the first of them is not, so the last rank trains most */
     bool needs_forward_unshard, needs_backward_unshard, is_prefetched, ran_pre_backward;
 };
 
@@ -54,6 +55,15 @@ struct mpl_fsdp1 {
     struct mpl_fsdp1_unit **uses; /* units in the order in which their forwards ended */
     size_t use_count, use_cap;
 };
+
+/** Makes a unit of a module's parameters that no unit has yet; owned marks those that one has. */
+enum memplan_status mpl_fsdp1_make_unit(struct mpl_fsdp1 *fsdp, struct mpl_module *module,
+                                        bool *owned, struct memplan_error *err);
+
+/** The units inside a module, or the module itself if it is a copy that trains, that peft's policy
+ * makes. */
+enum memplan_status mpl_fsdp1_wrap_adapters(struct mpl_fsdp1 *fsdp, struct mpl_module *module,
+                                            bool *owned, struct memplan_error *err);
 
 /** A held flat tensor [numel] on a stream. */
 struct mpl_tensor *mpl_fsdp1_take(struct mpl_tape *tape, enum mpl_stream stream,

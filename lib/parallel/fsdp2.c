@@ -251,6 +251,10 @@ static enum memplan_status check(const struct mpl_network *network,
         return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/replicate",
                         "parallelism.replicate: found %lld, expected a divisor of the %lld ranks",
                         (long long)options->replicate, (long long)options->world_size);
+    if (options->wrap == MPL_WRAP_LAYER_ADAPTERS)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/wrap",
+                        "parallelism.wrap: layer+adapters is a policy of fsdp1; with fsdp2 "
+                        "expected layer, layer+embeddings or root");
     if (!mpl_optimizer_is_local(optimizer))
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/name",
                         "training.optimizer.name: found %s with FSDP2, expected one that works on "

@@ -61,6 +61,41 @@ static uint32_t add(struct mpl_network *network, const char *name, const char *s
     return index;
 }
 
+/* One matrix of an adapter as a module of its own. */
+struct matrix {
+    const struct mpl_network *network;
+    uint32_t weight;
+};
+
+static struct mpl_tensor *matrix_forward(struct mpl_tape *tape, void *context, struct mpl_tensor *x)
+{
+    const struct matrix *matrix = context;
+
+    return mpl_op_linear(tape, x, mpl_network_weight(matrix->network, matrix->weight), NULL);
+}
+
+/* Where a wrapper's hooks are to stand around lora_A and lora_B: FSDP1 as peft wants it. */
+static void make_module(struct mpl_network *network, uint32_t weight)
+{
+    const struct mpl_parallelism *p = &network->plan->parallelism;
+    struct mpl_module *module;
+    struct matrix *matrix;
+
+    if (p->strategy != MPL_STRATEGY_FSDP1 || p->wrap != MPL_WRAP_LAYER_ADAPTERS)
+        return;
+    module = mpl_arena_zalloc(network->arena, sizeof(*module));
+    matrix = mpl_arena_zalloc(network->arena, sizeof(*matrix));
+    if (!module || !matrix || weight == UINT32_MAX)
+        return;
+    *matrix = (struct matrix){network, weight};
+    *module = (struct mpl_module){.name = "adapter",
+                                  .first_parameter = weight,
+                                  .parameter_count = 1,
+                                  .forward = matrix_forward,
+                                  .context = matrix};
+    network->parameters[weight].module = module;
+}
+
 void mpl_adapter_add(struct mpl_network *network, const char *name, const struct mpl_linear *linear,
                      int64_t out, int64_t in)
 {
@@ -79,6 +114,8 @@ void mpl_adapter_add(struct mpl_network *network, const char *name, const struct
             ? add(network, name, ".lora_magnitude_vector.default.weight", mpl_shape1(mpl_dim(out)))
             : MPL_NO_PARAMETER;
     network->parameters[linear->weight].adapter = adapter;
+    make_module(network, adapter->a);
+    make_module(network, adapter->b);
 }
 
 void mpl_quantized_add(struct mpl_network *network, const struct mpl_linear *linear, int64_t out,
@@ -147,12 +184,35 @@ struct mpl_tensor *mpl_linear_base_call(struct mpl_tape *tape, const struct mpl_
                : mpl_op_linear(tape, x, mpl_network_weight(network, linear->weight), bias);
 }
 
+/* lora_A(x) or lora_B(x); floating. Consumes a floating x. */
+static struct mpl_tensor *matrix_call(struct mpl_tape *tape, const struct mpl_network *network,
+                                      uint32_t weight, struct mpl_tensor *x)
+{
+    struct mpl_module *module = network->parameters[weight].module;
+
+    return module ? mpl_module_call(tape, module, x)
+                  : mpl_op_linear(tape, x, mpl_network_weight(network, weight), NULL);
+}
+
+/* The format that an input is cast to: lora_A.weight.dtype. A unit of FSDP1 shows its shard between
+ * forwards, or without use_orig_params what its last forward gathered. */
+static enum mpl_dtype adapter_dtype(const struct mpl_network *network,
+                                    const struct mpl_adapter *adapter)
+{
+    const struct mpl_tensor *weight = mpl_network_weight(network, adapter->a);
+
+    if (network->parameters[adapter->a].module &&
+        (!weight || network->plan->parallelism.use_orig_params))
+        return network->parameters[adapter->a].dtype;
+    return (enum mpl_dtype)weight->dtype;
+}
+
 /* lora_B(lora_A(x)) * scaling; floating. Consumes a floating x. */
 static struct mpl_tensor *low_rank(struct mpl_tape *tape, const struct mpl_network *network,
                                    const struct mpl_adapter *adapter, struct mpl_tensor *x)
 {
-    struct mpl_tensor *a = mpl_op_linear(tape, x, mpl_network_weight(network, adapter->a), NULL);
-    struct mpl_tensor *b = mpl_op_linear(tape, a, mpl_network_weight(network, adapter->b), NULL);
+    struct mpl_tensor *a = matrix_call(tape, network, adapter->a, x);
+    struct mpl_tensor *b = matrix_call(tape, network, adapter->b, a);
 
     return mpl_op_mul_number(tape, b);
 }
@@ -173,7 +233,6 @@ static struct mpl_tensor *over_4bit(struct mpl_tape *tape, const struct mpl_netw
                                     const struct mpl_linear *linear, struct mpl_tensor *argument)
 {
     const struct mpl_adapter *adapter = network->parameters[linear->weight].adapter;
-    const struct mpl_tensor *weight = mpl_network_weight(network, adapter->a);
     const double p = network->plan->training.lora.dropout;
     struct mpl_tensor *result = mpl_hold(mpl_linear_base_call(tape, network, linear, argument));
     struct mpl_tensor *x = mpl_hold(mpl_return(mpl_hold(argument))), *output;
@@ -181,7 +240,7 @@ static struct mpl_tensor *over_4bit(struct mpl_tape *tape, const struct mpl_netw
 
     mpl_rebind(tape, &result, mpl_op_clone(tape, result));
     if (tape->autocast == MPL_DTYPE_NONE)
-        mpl_rebind(tape, &x, mpl_op_to(tape, x, (enum mpl_dtype)weight->dtype));
+        mpl_rebind(tape, &x, mpl_op_to(tape, x, adapter_dtype(network, adapter)));
     output = mpl_hold(low_rank(tape, network, adapter, mpl_op_dropout(tape, x, p)));
     if (tape->autocast == MPL_DTYPE_NONE)
         mpl_rebind(tape, &output, mpl_op_to(tape, output, dtype));
@@ -196,11 +255,10 @@ static struct mpl_tensor *over_linear(struct mpl_tape *tape, const struct mpl_ne
                                       const struct mpl_linear *linear, struct mpl_tensor *argument)
 {
     const struct mpl_adapter *adapter = network->parameters[linear->weight].adapter;
-    const struct mpl_tensor *weight = mpl_network_weight(network, adapter->a);
     const double p = network->plan->training.lora.dropout;
     struct mpl_tensor *result = mpl_hold(mpl_linear_base_call(tape, network, linear, argument));
     const enum mpl_dtype dtype = (enum mpl_dtype)result->dtype;
-    struct mpl_tensor *x = mpl_hold(mpl_op_to(tape, argument, (enum mpl_dtype)weight->dtype));
+    struct mpl_tensor *x = mpl_hold(mpl_op_to(tape, argument, adapter_dtype(network, adapter)));
 
     if (adapter->magnitude != MPL_NO_PARAMETER)
         mpl_rebind(tape, &result, mpl_dora_call(tape, network, linear, result, x));
@@ -227,6 +285,23 @@ struct mpl_tensor *mpl_adapter_call(struct mpl_tape *tape, const struct mpl_netw
         out = over_linear(tape, network, linear, argument);
     mpl_drop(tape, argument);
     return out;
+}
+
+/* A copy stands behind its original: forward's tensors change places. */
+void mpl_adapters_set(struct mpl_network *network, bool are_enabled)
+{
+    if (network->are_adapters_off == !are_enabled)
+        return;
+    network->are_adapters_off = !are_enabled;
+    for (uint32_t i = 1; i < network->parameter_count; i++) {
+        struct mpl_parameter *copy = &network->parameters[i], *original = copy - 1;
+        struct mpl_tensor *tensor = copy->tensor;
+
+        if (!copy->is_copy)
+            continue;
+        copy->tensor = original->tensor;
+        original->tensor = tensor;
+    }
 }
 
 /* ---- names that fit nothing -------------------------------------------------------------------

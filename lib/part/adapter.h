@@ -34,6 +34,10 @@ void mpl_quantized_add(struct mpl_network *network, const struct mpl_linear *lin
 struct mpl_tensor *mpl_adapter_call(struct mpl_tape *tape, const struct mpl_network *network,
                                     const struct mpl_linear *linear, struct mpl_tensor *x);
 
+/** Disables the adapters, and the copies of modules that train as a whole, or enables them again.
+ */
+void mpl_adapters_set(struct mpl_network *network, bool are_enabled);
+
 /** The layer without its adapter. */
 struct mpl_tensor *mpl_linear_base_call(struct mpl_tape *tape, const struct mpl_network *network,
                                         const struct mpl_linear *linear, struct mpl_tensor *x);

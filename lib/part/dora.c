@@ -36,10 +36,11 @@ static struct mpl_tensor *merged(struct mpl_tape *tape, const struct mpl_network
     return out;
 }
 
-/* (magnitude / get_weight_norm(weight, lora_weight.detach(), scaling).detach()).view(1, -1); held
- */
+/* (magnitude / get_weight_norm(weight, lora_weight.detach(), scaling).detach()).view(1, -1); held.
+ * norm_out takes the norm, held: a local of forward. */
 static struct mpl_tensor *scale(struct mpl_tape *tape, struct mpl_tensor *magnitude,
-                                struct mpl_tensor *weight, struct mpl_tensor *lora_weight)
+                                struct mpl_tensor *weight, struct mpl_tensor *lora_weight,
+                                struct mpl_tensor **norm_out)
 {
     struct mpl_tensor *sum, *norm, *ratio;
 
@@ -49,7 +50,7 @@ static struct mpl_tensor *scale(struct mpl_tape *tape, struct mpl_tensor *magnit
     sum = mpl_op_add(tape, weight, sum);
     norm = mpl_hold(mpl_op_norm_last(tape, sum));
     ratio = mpl_op_div_constant(tape, magnitude, norm);
-    mpl_drop(tape, norm);
+    *norm_out = norm;
     if (ratio->is_void)
         return ratio;
     return mpl_hold(mpl_op_reshape(tape, ratio, mpl_shape2(mpl_dim(1), ratio->shape.dim[0])));
@@ -86,18 +87,19 @@ struct mpl_tensor *mpl_dora_call(struct mpl_tape *tape, const struct mpl_network
         mpl_hold(mpl_op_dropout(tape, input, network->plan->training.lora.dropout));
     const enum mpl_dtype dtype = (enum mpl_dtype)x->dtype;
     struct mpl_tensor *lora_weight = mpl_hold(merged(tape, network, adapter)), *weight, *m;
-    struct mpl_tensor *lora, *base, *out;
+    struct mpl_tensor *lora, *base, *out, *norm = NULL;
 
     mpl_rebind(tape, &lora_weight, mpl_op_to(tape, lora_weight, dtype));
     weight = mpl_network_weight(network, linear->weight);
     weight = mpl_hold(mpl_op_to(tape, weight, dtype));
-    m = scale(tape, mpl_network_weight(network, adapter->magnitude), weight, lora_weight);
+    m = scale(tape, mpl_network_weight(network, adapter->magnitude), weight, lora_weight, &norm);
     lora = mpl_hold(low_rank(tape, network, adapter, x));
     base = base_result(tape, network, linear, result, x, weight);
     out = mpl_hold(combine(tape, m, base, lora));
     mpl_drop(tape, base);
     mpl_drop(tape, lora);
     mpl_drop(tape, m);
+    mpl_drop(tape, norm);
     mpl_drop(tape, weight);
     mpl_drop(tape, lora_weight);
     out = mpl_op_add(tape, result, mpl_return(out));

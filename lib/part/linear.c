@@ -60,7 +60,7 @@ struct mpl_tensor *mpl_linear_call(struct mpl_tape *tape, const struct mpl_netwo
     const struct mpl_parameter *weight = &network->parameters[linear->weight];
     const uint32_t module = mpl_module_of_weight(linear->weight, weight->is_tied);
 
-    if (weight->adapter)
+    if (weight->adapter && !network->are_adapters_off)
         return mpl_adapter_call(tape, network, linear, x);
     x = mpl_scope_enter(tape, module, x);
     return mpl_scope_leave(tape, module, mpl_linear_base_call(tape, network, linear, x));

@@ -173,6 +173,7 @@ struct mpl_tensor *mpl_loss_label_smoothing(struct mpl_tape *tape, struct mpl_lm
 
     *logits_out = mpl_hold(mpl_lm_logits(tape, lm, h));
     mpl_drop(tape, h);
+    mpl_network_leave(tape, lm->network, logits_out, 1);
     if ((*logits_out)->is_void)
         return *logits_out;
     rest = (*logits_out)->shape.dim[1];

@@ -76,6 +76,7 @@ struct mpl_tensor *mpl_loss_chunked(struct mpl_tape *tape, struct mpl_lm *lm,
     for (int i = 0; i < count; i++)
         logits[i] = mpl_hold(mpl_lm_logits(tape, lm, logits[i]));
     mpl_drop(tape, h);
+    mpl_network_leave(tape, lm->network, logits, count);
     labels = shift_labels(tape, batch);
     mpl_consume(tape, mpl_op_map(tape, "ne.Scalar", MPL_BOOL, labels, NULL));
     total = mpl_hold(mpl_empty(tape, "sum.default", MPL_INT64, &scalar));

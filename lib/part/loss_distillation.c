@@ -61,6 +61,7 @@ struct mpl_tensor *mpl_loss_forward_kl(struct mpl_tape *tape, struct mpl_lm *lm,
 
     *logits_out = mpl_hold(mpl_lm_logits(tape, lm, h));
     mpl_drop(tape, h);
+    mpl_network_leave(tape, lm->network, logits_out, 1);
     tape->is_grad_enabled = false;
     h = mpl_hold(mpl_lm_hidden(tape, teacher, batch));
     logits[1] = mpl_hold(mpl_lm_logits(tape, teacher, h));

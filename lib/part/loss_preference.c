@@ -8,6 +8,7 @@
  * (selective_log_softmax, entropy_from_logits); release 0.29.0
  */
 #include "op/op.h"
+#include "part/adapter.h"
 #include "part/loss.h"
 
 #define ENTROPY_ROWS 128
@@ -88,16 +89,48 @@ static struct scored score(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_
 {
     struct mpl_tensor *h = mpl_hold(mpl_lm_hidden(tape, lm, batch));
     struct scored scored = {.logits = mpl_hold(mpl_lm_logits(tape, lm, h))};
-    const struct mpl_tensor *logits = scored.logits;
-    struct mpl_dim rest = logits->is_void ? mpl_dim(1) : logits->shape.dim[1];
+    struct mpl_dim rest = scored.logits->is_void ? mpl_dim(1) : scored.logits->shape.dim[1];
 
     mpl_drop(tape, h);
+    mpl_network_leave(tape, lm->network, &scored.logits, 1);
     rest.n--;
     scored.shifted = mpl_hold(mpl_op_contiguous(tape, mpl_op_narrow(tape, scored.logits, 1, rest)));
     if (!*labels) {
         *labels = mpl_hold(mpl_op_contiguous(tape, mpl_op_narrow(tape, batch->input_ids, 1, rest)));
         *mask = mpl_hold(mpl_op_contiguous(tape, mpl_op_narrow(tape, batch->labels, 1, rest)));
     }
+    return scored;
+}
+
+/* ref_model(...), or the model itself without its adapters: without gradients. FSDP's hooks are
+ * part of the model's call; DDP's and DeepSpeed's are not: they wrap another object. */
+static struct scored score_reference(struct mpl_tape *tape, struct mpl_lm *lm,
+                                     struct mpl_batch *batch, struct mpl_tensor **labels,
+                                     struct mpl_tensor **mask)
+{
+    struct mpl_network *network = lm->network;
+    const enum mpl_strategy strategy = network->plan->parallelism.strategy;
+    const struct mpl_module *root = &network->modules[0];
+    const bool is_sharded = strategy == MPL_STRATEGY_FSDP1 || strategy == MPL_STRATEGY_FSDP2;
+    struct mpl_lm policy = *lm; /* a layer that is computed again reads its forward's names */
+    struct scored scored;
+
+    tape->is_grad_enabled = false;
+    if (network->reference) {
+        scored = score(tape, network->reference->family, batch, labels, mask);
+        mpl_lm_leave(tape, network->reference->family);
+    } else {
+        mpl_adapters_set(network, false);
+        if (is_sharded)
+            root->hooks->pre_forward(tape, root->wrapper, NULL);
+        network->has_left = !is_sharded;
+        scored = score(tape, lm, batch, labels, mask);
+        mpl_adapters_set(network, true);
+        mpl_lm_leave(tape, lm);
+        policy.rope = lm->rope;
+        *lm = policy;
+    }
+    tape->is_grad_enabled = true;
     return scored;
 }
 
@@ -236,7 +269,7 @@ static void reference_sums(struct mpl_tape *tape, const struct mpl_lm *lm,
 struct mpl_tensor *mpl_loss_dpo(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_batch *batch,
                                 struct mpl_tensor **logits_out)
 {
-    struct mpl_network *other = lm->network->reference;
+    const enum mpl_reference from = lm->network->plan->training.loss.reference;
     struct mpl_tensor *labels = NULL, *mask = NULL, *loss, *parts[2], *reference_parts[2];
     struct scored policy = score(tape, lm, batch, &labels, &mask), reference = {0};
 
@@ -244,11 +277,9 @@ struct mpl_tensor *mpl_loss_dpo(struct mpl_tape *tape, struct mpl_lm *lm, struct
     mpl_op_chunk(tape, policy.sums, 0, 2, parts);
     mpl_hold(parts[0]);
     mpl_hold(parts[1]);
-    if (other) {
-        tape->is_grad_enabled = false;
-        reference = score(tape, other->family, batch, &labels, &mask);
-        mpl_lm_leave(tape, other->family);
-        tape->is_grad_enabled = true;
+    if (from != MPL_REFERENCE_PRECOMPUTED) {
+        mpl_lm_leave(tape, lm);
+        reference = score_reference(tape, lm, batch, &labels, &mask);
         finish(tape, &reference, labels, mask);
     }
     reference_sums(tape, lm, &reference, reference_parts);

@@ -32,6 +32,9 @@ void mpl_plan_derive(struct mpl_plan *plan)
         model->head_dim = model->hidden_size / model->num_attention_heads;
     if (optimizer->weight_decay < 0)
         optimizer->weight_decay = mpl_optimizer_weight_decay(optimizer->name);
+    if (!plan->training.loss.reference)
+        plan->training.loss.reference =
+            plan->training.lora.r > 0 ? MPL_REFERENCE_ADAPTERS_DISABLED : MPL_REFERENCE_MODEL;
     if (plan->parallelism.strategy == MPL_STRATEGY_NONE) {
         plan->parallelism.param_dtype = MPL_DTYPE_NONE;
         plan->parallelism.reduce_dtype = MPL_DTYPE_NONE;

@@ -84,7 +84,9 @@ static enum memplan_status check_loss(const struct mpl_plan *plan, struct mempla
          "training.loss_scaling: GradScaler refuses gradients in float16"},
         {t->loss_scaling && t->optimizer.fused == MPL_TRUE, "/training/loss_scaling",
          "training.loss_scaling: not modelled with a fused optimizer"},
-        {t->loss_scaling && plan->parallelism.strategy != MPL_STRATEGY_NONE,
+        {t->loss_scaling && plan->parallelism.strategy != MPL_STRATEGY_NONE &&
+             plan->parallelism.strategy != MPL_STRATEGY_DDP &&
+             plan->parallelism.strategy != MPL_STRATEGY_FSDP2,
          "/training/loss_scaling", "training.loss_scaling: not modelled with a sharding strategy"},
         {t->loss_scaling && (t->optimizer.in_backward || t->optimizer.master_weights ||
                              t->optimizer.offload_gradients),
@@ -125,17 +127,18 @@ static enum memplan_status check_loss(const struct mpl_plan *plan, struct mempla
              t->sequence_length % l->chunks,
          "/training/loss/chunks",
          "training.loss.chunks: expected a divisor of training.sequence_length"},
-        {l->name != MPL_LOSS_CROSS_ENTROPY && plan->parallelism.strategy != MPL_STRATEGY_NONE,
-         "/training/loss/name",
-         "training.loss.name: only cross_entropy is modelled with a sharding strategy"},
         {l->name != MPL_LOSS_CROSS_ENTROPY && t->offload_activations,
          "/training/offload_activations",
          "training.offload_activations: modelled with cross_entropy only"},
-        {l->name != MPL_LOSS_CROSS_ENTROPY && l->name != MPL_LOSS_FUSED_LM_HEAD && t->lora.r,
-         "/training/loss/name",
-         "training.loss.name: only cross_entropy and fused_lm_head are modelled with adapters"},
         {l->name != MPL_LOSS_CROSS_ENTROPY && t->shared_batch, "/training/shared_batch",
          "training.shared_batch: modelled with cross_entropy only"},
+        {t->quantization.name != MPL_QUANTIZATION_NONE &&
+             (l->name == MPL_LOSS_FORWARD_KL ||
+              (l->name == MPL_LOSS_DPO && l->reference == MPL_REFERENCE_MODEL)),
+         "/training/loss",
+         "training.loss: a second model is not modelled beside weights in 4 bits"},
+        {l->reference == MPL_REFERENCE_ADAPTERS_DISABLED && !t->lora.r, "/training/loss/reference",
+         "training.loss.reference: adapters_disabled needs training.lora"},
         {l->name == MPL_LOSS_CLASSIFICATION && plan->model.pad_token_id < 0 &&
              t->micro_batch_size > 1 && !(config && config->task == MPL_TASK_MASKED_LM),
          "/model/pad_token_id",
@@ -143,6 +146,40 @@ static enum memplan_status check_loss(const struct mpl_plan *plan, struct mempla
          "token"},
     };
 
+    return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
+/* What a loss meets in a model that is wrapped. */
+static enum memplan_status check_wrapped_loss(const struct mpl_plan *plan,
+                                              struct memplan_error *err)
+{
+    const struct mpl_loss_spec *l = &plan->training.loss;
+    const struct mpl_parallelism *p = &plan->parallelism;
+    const bool is_ddp = p->strategy == MPL_STRATEGY_DDP;
+    const bool reads_head = l->name == MPL_LOSS_FUSED_LINEAR || l->name == MPL_LOSS_CHUNKED_NLL;
+    const bool has_model = l->name == MPL_LOSS_FORWARD_KL ||
+                           (l->name == MPL_LOSS_DPO && l->reference == MPL_REFERENCE_MODEL);
+    const struct mpl_gap gaps[] = {
+        {l->name == MPL_LOSS_TORCHTITAN, "/training/loss/name",
+         "training.loss.name: torchtitan is not modelled with a sharding strategy"},
+        {l->name != MPL_LOSS_CROSS_ENTROPY &&
+             (p->strategy == MPL_STRATEGY_ZERO1 || p->strategy == MPL_STRATEGY_ZERO2),
+         "/training/loss/name",
+         "training.loss.name: only cross_entropy is modelled with zero1 and zero2"},
+        {l->name == MPL_LOSS_CHUNKED && is_ddp && (p->static_graph || p->find_unused_parameters),
+         "/training/loss/name",
+         "training.loss.name: chunked_cross_entropy is not modelled with static_graph or "
+         "find_unused_parameters"},
+        {reads_head && p->wrap == MPL_WRAP_LAYER_EMBEDDINGS && !is_ddp, "/parallelism/wrap",
+         "parallelism.wrap: this loss reads the head's weight outside the head, which layer+"
+         "embeddings has not gathered there; expected layer"},
+        {has_model && !is_ddp, "/training/loss",
+         "training.loss: a second model (forward_kl, or dpo with reference model) is not modelled "
+         "over sharded weights"},
+    };
+
+    if (p->strategy == MPL_STRATEGY_NONE)
+        return MEMPLAN_OK;
     return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 }
 
@@ -248,6 +285,8 @@ enum memplan_status mpl_check_causal(const struct mpl_plan *plan, struct memplan
     if (!status)
         status = check_loss(plan, err);
     if (!status)
+        status = check_wrapped_loss(plan, err);
+    if (!status)
         status = check_flash(plan, err);
     return status ? status : check_flex(plan, err);
 }
@@ -257,13 +296,16 @@ enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct mempl
 {
     const struct mpl_training *t = &plan->training;
     const bool has_lora = t->lora.r > 0,
-               is_sharded = plan->parallelism.strategy != MPL_STRATEGY_NONE;
+               is_sharded = plan->parallelism.strategy != MPL_STRATEGY_NONE &&
+                            plan->parallelism.strategy != MPL_STRATEGY_DDP;
     const bool is_quantized = t->quantization.name != MPL_QUANTIZATION_NONE;
     const struct mpl_gap gaps[] = {
         {(has_lora || is_quantized) && (mpl_family_of(plan->model.model_type) == MPL_FAMILY_EAGLE3),
          "/training/lora", "training.lora, training.quantization: not modelled for eagle3"},
-        {(has_lora || is_quantized) && is_sharded, "/training/lora",
-         "training.lora, training.quantization: not modelled over sharded weights"},
+        {is_quantized && is_sharded, "/training/quantization",
+         "training.quantization: not modelled over sharded weights"},
+        {has_lora && plan->parallelism.cpu_offload, "/parallelism/cpu_offload",
+         "parallelism.cpu_offload: not modelled with training.lora"},
         {is_quantized && !has_lora, "/training/quantization",
          "training.quantization: quantised weights do not train; modelled with training.lora"},
         {t->prepare_for_kbit && !has_lora, "/training/prepare_for_kbit",

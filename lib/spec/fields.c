@@ -100,10 +100,11 @@ static const struct mpl_field field_table[] = {
     {.path = "parallelism.wrap",
      .type = MPL_FIELD_WORD,
      AT(parallelism.wrap),
-     WORDS(wrap, "layer, layer+embeddings, root"),
+     WORDS(wrap, "layer, layer+embeddings, root, layer+adapters"),
      .fallback = "\"layer\"",
      .flags = MPL_FIELD_OF_FSDP2 | MPL_FIELD_OF_FSDP1,
-     .help = "What is one group: each layer, the embeddings too, or everything."},
+     .help = "What is one group: each layer, the embeddings too, everything, or with fsdp1 each "
+             "layer and each adapter (peft's fsdp_auto_wrap_policy)."},
     {.path = "parallelism.reshard_after_forward",
      .type = MPL_FIELD_INTEGER,
      AT(parallelism.reshard_after_forward),

@@ -95,7 +95,12 @@ enum mpl_comm_hook {
     MPL_COMM_HOOK_BF16,
 };
 enum mpl_prefetch { MPL_PREFETCH_PRE = 0, MPL_PREFETCH_POST, MPL_PREFETCH_NONE };
-enum mpl_wrap { MPL_WRAP_LAYER = 0, MPL_WRAP_LAYER_EMBEDDINGS, MPL_WRAP_ROOT };
+enum mpl_wrap {
+    MPL_WRAP_LAYER = 0,
+    MPL_WRAP_LAYER_EMBEDDINGS,
+    MPL_WRAP_ROOT,
+    MPL_WRAP_LAYER_ADAPTERS, /* fsdp1: peft's fsdp_auto_wrap_policy */
+};
 enum mpl_compile { MPL_COMPILE_INDUCTOR = 0, MPL_COMPILE_ATTENTION, MPL_COMPILE_NONE };
 enum mpl_python_gc { MPL_GC_AUTO = 0, MPL_GC_OFF, MPL_GC_EACH_STEP };
 
@@ -213,7 +218,12 @@ enum mpl_loss_name {
     MPL_LOSS_FORWARD_KL,
     MPL_LOSS_KL_DIV, /* eagle3 */
 };
-enum mpl_reference { MPL_REFERENCE_MODEL = 0, MPL_REFERENCE_PRECOMPUTED };
+enum mpl_reference {
+    MPL_REFERENCE_UNSET = 0, /* adapters disabled where there are any, else a frozen copy */
+    MPL_REFERENCE_MODEL,
+    MPL_REFERENCE_PRECOMPUTED,
+    MPL_REFERENCE_ADAPTERS_DISABLED,
+};
 
 struct mpl_loss_spec {
     enum mpl_loss_name name;

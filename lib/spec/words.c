@@ -213,9 +213,9 @@ const struct mpl_word mpl_loss_words[] = {
     NOT("reward"),
     END};
 
-const struct mpl_word mpl_reference_words[] = {YES("model", MPL_REFERENCE_MODEL),
-                                               YES("precomputed", MPL_REFERENCE_PRECOMPUTED),
-                                               NOT("adapters_disabled"), END};
+const struct mpl_word mpl_reference_words[] = {
+    YES("model", MPL_REFERENCE_MODEL), YES("precomputed", MPL_REFERENCE_PRECOMPUTED),
+    YES("adapters_disabled", MPL_REFERENCE_ADAPTERS_DISABLED), END};
 
 const struct mpl_word mpl_metrics_words[] = {
     YES("none", MPL_METRICS_NONE), YES("token_accuracy", MPL_METRICS_ACCURACY),
@@ -272,9 +272,9 @@ const struct mpl_word mpl_prefetch_words[] = {
 const struct mpl_word mpl_offload_words[] = {YES("none", MPL_OFFLOAD_NONE),
                                              YES("cpu", MPL_OFFLOAD_CPU), NOT("nvme"), END};
 
-const struct mpl_word mpl_wrap_words[] = {YES("layer", MPL_WRAP_LAYER),
-                                          YES("layer+embeddings", MPL_WRAP_LAYER_EMBEDDINGS),
-                                          YES("root", MPL_WRAP_ROOT), END};
+const struct mpl_word mpl_wrap_words[] = {
+    YES("layer", MPL_WRAP_LAYER), YES("layer+embeddings", MPL_WRAP_LAYER_EMBEDDINGS),
+    YES("root", MPL_WRAP_ROOT), YES("layer+adapters", MPL_WRAP_LAYER_ADAPTERS), END};
 
 const struct mpl_word mpl_framework_words[] = {YES("loop", 0),
                                                YES("speculators", 0),

@@ -31,8 +31,10 @@ struct mpl_parameter {
     bool is_trainable, is_buffer;
     bool is_quantized_bias;          /* of a layer whose weight is kept in 4 bits */
     bool is_adapter;                 /* made when the rest of the model is there */
+    bool is_copy;                    /* of the frozen parameter before it (modules_to_save) */
     bool is_tied;                    /* the last module has it as its own weight, too */
     mpl_linear_forward *forward;     /* of the linear layer with this weight; NULL: nn.Linear's */
+    struct mpl_module *module;       /* that has this one alone, for wrappers; NULL: none such */
     struct mpl_adapter *adapter;     /* of a linear layer's weight (arch/adapter.h); NULL: none */
     struct mpl_quantized *quantized; /* kept in 4 bits (op/linear_4bit.h); NULL: as it is */
     const struct mpl_float8_config *float8; /* of a linear layer's weight (op/linear_float8.h) */

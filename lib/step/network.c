@@ -92,6 +92,7 @@ uint32_t mpl_network_add_under(struct mpl_network *network, const char *name, co
     index = add_named(network, name, ".modules_to_save.default", suffix, shape);
     if (index != UINT32_MAX) {
         network->parameters[index].is_adapter = true;
+        network->parameters[index].is_copy = true;
         network->parameters[index].is_trainable = true;
     }
     return index;
@@ -348,25 +349,35 @@ void mpl_network_materialize(struct mpl_tape *tape, struct mpl_network *network)
     make_all(tape, network, true);
 }
 
+void mpl_network_leave(struct mpl_tape *tape, struct mpl_network *network,
+                       struct mpl_tensor **outputs, int count)
+{
+    const struct mpl_module *root = &network->modules[0];
+
+    if (network->has_left)
+        return;
+    network->has_left = true;
+    if (!root->hooks)
+        return;
+    root->hooks->post_forward(tape, root->wrapper, outputs, count);
+    if (root->hooks->replace_outputs)
+        root->hooks->replace_outputs(tape, root->wrapper, outputs, count);
+}
+
 struct mpl_tensor *mpl_network_call(struct mpl_tape *tape, struct mpl_network *network,
                                     struct mpl_batch *batch, struct mpl_tensor **logits_out)
 {
     const struct mpl_module *root = &network->modules[0];
-    struct mpl_tensor *loss;
+    struct mpl_tensor *outputs[2];
 
     if (root->hooks)
         root->hooks->pre_forward(tape, root->wrapper, NULL);
-    loss = network->forward(tape, network, batch, logits_out);
-    if (root->hooks) {
-        struct mpl_tensor *outputs[2] = {loss, *logits_out};
-
-        root->hooks->post_forward(tape, root->wrapper, outputs, 2);
-        if (root->hooks->replace_outputs) {
-            outputs[0] = mpl_hold(loss);
-            root->hooks->replace_outputs(tape, root->wrapper, outputs, 2);
-            loss = mpl_return(outputs[0]);
-            *logits_out = outputs[1];
-        }
+    network->has_left = !root->hooks;
+    outputs[0] = mpl_hold(network->forward(tape, network, batch, logits_out));
+    outputs[1] = *logits_out;
+    if (!network->has_left) {
+        mpl_network_leave(tape, network, outputs, 2);
+        *logits_out = outputs[1];
     }
-    return loss;
+    return mpl_return(outputs[0]);
 }

@@ -78,6 +78,8 @@ struct mpl_network {
     struct mpl_tensor *quantization_table; /* one for the process; NULL: none yet */
     uint32_t targets_met, saved_met; /* bits: which names of the plan's adapters fit a module */
     bool is_in_head;                 /* what comes is the output head */
+    bool are_adapters_off;           /* forwards use what lies below the adapters */
+    bool has_left;                   /* model(batch) has returned: mpl_network_leave() */
     const struct mpl_float8_config *float8; /* of all layers that compute in float8 */
     uint32_t first_linear, last_linear;     /* their weights, when has_linear */
     bool has_linear, has_float8_head;       /* kept with float8 only */
@@ -159,6 +161,11 @@ void mpl_network_materialize_one(struct mpl_tape *tape, struct mpl_network *netw
 
 /** The same for every parameter. */
 void mpl_network_materialize(struct mpl_tape *tape, struct mpl_network *network);
+
+/** The end of model(batch), where a loss is computed from its outputs (held): the root's hooks.
+ * Without this call it is the end of network->forward. */
+void mpl_network_leave(struct mpl_tape *tape, struct mpl_network *network,
+                       struct mpl_tensor **outputs, int count);
 
 /** model(batch): the root's hooks around network->forward. */
 struct mpl_tensor *mpl_network_call(struct mpl_tape *tape, struct mpl_network *network,

@@ -28,6 +28,9 @@ static void describe(struct mpl_plan *plan)
         model->head_dim = model->hidden_size / model->num_attention_heads;
     set_if_given(&model->head_dim, loss.teacher_head_dim);
     model->attention_dropout = model->hidden_dropout = model->embedding_dropout = 0;
+    plan->training.lora = (struct mpl_lora){.r = 0};
+    plan->training.quantization = (struct mpl_quantization){.name = MPL_QUANTIZATION_NONE};
+    plan->training.prepare_for_kbit = false;
     plan->training.loss = (struct mpl_loss_spec){.name = MPL_LOSS_CROSS_ENTROPY};
     plan->training.activation_checkpointing = MPL_CHECKPOINTING_NONE;
 }

@@ -320,7 +320,7 @@ static const struct {
     {"software.transformers=4.47.1", MEMPLAN_OK, NULL, NULL},
     {"software.transformers=4.48.3", MEMPLAN_OK, NULL, NULL},
     {"training.loss.reference=adapters_disabled", MEMPLAN_ERR_UNSUPPORTED,
-     "/training/loss/reference", NULL},
+     "/training/loss/reference", "needs training.lora"},
     {"training.activation_checkpointing=memory_budget", MEMPLAN_ERR_UNSUPPORTED,
      "/training/activation_checkpointing", NULL},
     {"training.activation_checkpointing=core_attention", MEMPLAN_OK, NULL, NULL},
