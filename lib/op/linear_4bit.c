@@ -102,6 +102,11 @@ void mpl_quantize_4bit(struct mpl_tape *tape, struct mpl_quantized *weight,
     tape->category = MPL_CATEGORY_TEMPORARY;
 }
 
+int64_t mpl_quantized_elements(const struct mpl_quantized *weight, enum mpl_dtype storage)
+{
+    return (numel_of(weight) + 1) / (2 * (int64_t)mpl_dtype_size(storage));
+}
+
 uint64_t mpl_quantized_bytes(const struct mpl_quantized *weight)
 {
     const struct mpl_tensor *const parts[] = {weight->packed, weight->absmax,  weight->code,
@@ -295,20 +300,28 @@ static struct mpl_tensor *multiply(struct mpl_tape *tape, struct mpl_tensor *x,
     return out;
 }
 
-/* grad @ dequantize_4bit(weight).to(grad.dtype): the absmax is completed in place here. */
+/* The absmax is completed in place here. */
+struct mpl_tensor *mpl_op_dequantize_4bit(struct mpl_tape *tape, const struct mpl_quantized *weight)
+{
+    const struct mpl_shape shape = mpl_shape2(mpl_dim(weight->out), mpl_dim(weight->in));
+    struct mpl_tensor *absmax = NULL, *made;
+
+    if (weight->is_double)
+        absmax = flat(tape, "empty_like.default", MPL_FLOAT32, blocks_of(numel_of(weight), BLOCK));
+    made = mpl_empty(tape, "dequantize_4bit", weight->dtype, &shape);
+    mpl_drop(tape, absmax);
+    return made;
+}
+
+/* grad @ dequantize_4bit(weight).to(grad.dtype) */
 static void backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                      struct mpl_tensor **in)
 {
     const struct mpl_quantized *weight = node->context;
-    const struct mpl_shape shape = mpl_shape2(mpl_dim(weight->out), mpl_dim(weight->in));
     const enum mpl_dtype dtype = (enum mpl_dtype)out[0]->dtype;
-    struct mpl_tensor *absmax = NULL, *made;
+    struct mpl_tensor *made = mpl_hold(mpl_op_dequantize_4bit(tape, weight));
     struct mpl_shape in_shape = out[0]->shape;
 
-    if (weight->is_double)
-        absmax = flat(tape, "empty_like.default", MPL_FLOAT32, blocks_of(numel_of(weight), BLOCK));
-    made = mpl_hold(mpl_empty(tape, "dequantize_4bit", weight->dtype, &shape));
-    mpl_drop(tape, absmax);
     mpl_rebind(tape, &made, mpl_op_to(tape, made, dtype));
     in_shape.dim[in_shape.ndim - 1] = mpl_dim(weight->in);
     in[0] = mpl_hold(mpl_empty(tape, "mm.default", dtype, &in_shape));

@@ -33,6 +33,9 @@ struct mpl_quantized {
 void mpl_quantize_4bit(struct mpl_tape *tape, struct mpl_quantized *weight,
                        struct mpl_tensor **table);
 
+/** Elements of the packed tensor in a format that it passes for: [elements, 1]. */
+int64_t mpl_quantized_elements(const struct mpl_quantized *weight, enum mpl_dtype storage);
+
 /** Bytes that stay: packed weight and statistics, each rounded up to 512. */
 uint64_t mpl_quantized_bytes(const struct mpl_quantized *weight);
 
@@ -40,6 +43,10 @@ uint64_t mpl_quantized_bytes(const struct mpl_quantized *weight);
  * is borrowed and in the dtype of the product. */
 struct mpl_tensor *mpl_op_linear_4bit(struct mpl_tape *tape, struct mpl_tensor *x,
                                       struct mpl_quantized *weight, struct mpl_tensor *bias);
+
+/** dequantize_4bit: the weight [out, in] in the format that it had, without gradient; floating. */
+struct mpl_tensor *mpl_op_dequantize_4bit(struct mpl_tape *tape,
+                                          const struct mpl_quantized *weight);
 
 /** Does the fused kernel multiply rows x [in] by the weight [out, in], without the weight being
  * made again? */

@@ -316,7 +316,8 @@ static enum memplan_status fill_group(struct mpl_fsdp2_group *group,
     for (uint32_t i = first; i < first + count; i++) {
         struct mpl_parameter *parameter = &network->parameters[i];
 
-        if (parameter->is_buffer || parameter->shards || is_ignored(network->plan, parameter))
+        if (parameter->is_buffer || parameter->shards || is_ignored(network->plan, parameter) ||
+            (parameter->quantized && !parameter->packed_numel)) /* uint8: ignored_params */
             continue;
         if (parameter->is_trainable && trained != MPL_DTYPE_NONE && trained != parameter->dtype)
             return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/parallelism/wrap",
@@ -371,6 +372,9 @@ static void set_sync(struct mpl_network *network, bool is_wanted)
 static const struct mpl_wrapper fsdp2_wrapper = {.set_sync = set_sync};
 static const struct mpl_wrapper short_wrapper = {.materialize = mpl_fsdp2_to_empty,
                                                  .set_sync = set_sync};
+
+static const struct mpl_wrapper cutting_wrapper = {.materialize = mpl_fsdp2_cut,
+                                                   .set_sync = set_sync};
 
 /* CPUOffloadPolicy: shards are made on the host, and so are gradients and the optimizer's states;
  * a leaf without memory stands for each. */
@@ -437,6 +441,8 @@ enum memplan_status mpl_fsdp2_wrap(struct mpl_network *network,
         network->wrapper = fsdp->offloads                 ? &offloading_wrapper
                            : mpl_fsdp2_has_short(network) ? &short_wrapper
                                                           : &fsdp2_wrapper;
+        if (network->plan->training.quantization.name != MPL_QUANTIZATION_NONE)
+            network->wrapper = &cutting_wrapper;
     }
     return status;
 }

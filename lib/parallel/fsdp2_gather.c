@@ -171,6 +171,7 @@ static void fill(struct mpl_tape *tape, struct mpl_fsdp2_group *group,
                  struct mpl_fsdp2_parameter *p)
 {
     struct mpl_parameter *parameter = p->parameter;
+    const struct mpl_shape shape = mpl_parameter_stored_shape(parameter);
 
     if (p->gathered) {
         tape->category = MPL_CATEGORY_PARAMETERS;
@@ -181,7 +182,7 @@ static void fill(struct mpl_tape *tape, struct mpl_fsdp2_group *group,
     p->gathered =
         mpl_fsdp2_take(tape, tape->stream, MPL_CATEGORY_PARAMETERS, "empty.memory_format",
                        mpl_fsdp2_gathered_dtype(p), multiply(p->shard_numel, group->fsdp->shards));
-    parameter->tensor = mpl_hold(mpl_alias_shaped(tape, p->gathered, &parameter->shape));
+    parameter->tensor = mpl_hold(mpl_alias_shaped(tape, p->gathered, &shape));
     if (!parameter->tensor->is_void) {
         parameter->tensor->requires_grad = parameter->is_trainable;
         parameter->tensor->dtype = (uint8_t)p->dtype; /* codes pass for what they stand for */

@@ -112,4 +112,7 @@ bool mpl_fsdp2_has_short(const struct mpl_network *network);
 /** model.to_empty() on a rank with short shards: each group pads its own once it has them all. */
 void mpl_fsdp2_to_empty(struct mpl_tape *tape, struct mpl_network *network);
 
+/** In place of mpl_network_materialize(): the whole model, then its shards. */
+void mpl_fsdp2_cut(struct mpl_tape *tape, struct mpl_network *network);
+
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/fail.h"
+#include "op/linear_4bit.h"
 #include "op/op.h"
 #include "optim/optim.h"
 #include "parallel/ranks.h"
@@ -64,10 +65,31 @@ static void make_host_master(struct mpl_tape *tape, struct mpl_zero *zero)
 
 static void gradient_came(struct mpl_tape *tape, struct mpl_tensor *leaf);
 
+/* module.bfloat16(): adapters and other weights in float32 get the format of the rest, one after
+ * the other; source: deepspeed/runtime/engine.py (_configure_distributed_model) */
+static void unify(struct mpl_tape *tape, struct mpl_network *network, enum mpl_dtype dtype)
+{
+    for (uint32_t i = 0; i < network->parameter_count; i++) {
+        struct mpl_parameter *p = &network->parameters[i];
+        struct mpl_tensor *cast;
+
+        if (p->is_buffer || p->quantized || p->dtype == dtype || tape->is_stopped)
+            continue;
+        tape->category = MPL_CATEGORY_PARAMETERS;
+        cast = mpl_hold(mpl_empty(tape, "_to_copy.default", dtype, &p->shape));
+        tape->category = MPL_CATEGORY_TEMPORARY;
+        cast->requires_grad = p->is_trainable;
+        mpl_drop(tape, p->tensor);
+        p->tensor = cast;
+        p->dtype = dtype;
+    }
+}
+
 static void construct(struct mpl_tape *tape, struct mpl_network *network)
 {
     struct mpl_zero *zero = network->wrapped;
 
+    unify(tape, network, zero->dtype);
     zero->flat =
         mpl_zero_take(tape, MPL_CATEGORY_PARAMETERS, "cat.default", zero->dtype, zero->numel);
     for (uint32_t i = 0; i < zero->count && !tape->is_stopped; i++) {
@@ -204,11 +226,22 @@ static void set_boundary(struct mpl_network *network, bool is_last)
     zero->is_boundary = is_last;
 }
 
+/* The flat buffer of what trains, and the frozen weights as they are. */
 static uint64_t parameter_bytes(const struct mpl_network *network)
 {
     const struct mpl_zero *zero = network->wrapped;
+    uint64_t sum = mpl_round_up(mpl_dtype_bytes(zero->dtype, zero->numel), 512);
 
-    return mpl_round_up(mpl_dtype_bytes(zero->dtype, zero->numel), 512);
+    for (uint32_t i = 0; i < network->parameter_count; i++) {
+        const struct mpl_parameter *p = &network->parameters[i];
+
+        if (!p->is_buffer && !p->is_trainable)
+            sum = mpl_add(
+                sum, p->quantized
+                         ? mpl_quantized_bytes(p->quantized)
+                         : mpl_round_up(mpl_dtype_bytes(p->dtype, mpl_parameter_numel(p)), 512));
+    }
+    return sum;
 }
 
 /* ---- set-up -----------------------------------------------------------------------------------
@@ -226,21 +259,19 @@ static enum memplan_status lay_out(struct mpl_zero *zero, struct memplan_error *
     struct mpl_network *network = zero->network;
     const struct mpl_parallelism *p = &network->plan->parallelism;
 
+    zero->dtype = network->plan->training.parameter_dtype;
     for (uint32_t i = 0; i < network->parameter_count; i++) {
         struct mpl_parameter *parameter = &network->parameters[i];
 
-        if (parameter->is_buffer)
+        if (parameter->is_buffer || !parameter->is_trainable)
             continue;
-        if (!parameter->is_trainable || (zero->count && parameter->dtype != zero->dtype))
-            return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/frozen",
-                            "parallelism.strategy: zero1 and zero2 with frozen weights or weights "
-                            "of several formats (\"%s\") are not modelled",
-                            parameter->name);
-        zero->dtype = parameter->dtype;
         zero->members[zero->count++] = (struct mpl_zero_member){
             zero, parameter, zero->numel, mpl_parameter_numel(parameter), NULL};
         zero->numel = mpl_add(zero->numel, mpl_parameter_numel(parameter));
     }
+    if (!zero->count)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/frozen",
+                        "training.frozen: found no trained weight, which DeepSpeed refuses");
     zero->numel = mpl_round_up(zero->numel, mpl_mul(ALIGNMENT, (uint64_t)p->world_size));
     zero->partition_numel = zero->numel / (uint64_t)p->world_size;
     zero->low = mpl_mul(zero->partition_numel, p->rank > 0 ? (uint64_t)p->rank : 0);

@@ -132,6 +132,9 @@ void mpl_quantized_add(struct mpl_network *network, const struct mpl_linear *lin
     weight->compute = q->compute_dtype;
     weight->is_double = q->is_double;
     network->parameters[linear->weight].quantized = weight;
+    if (q->storage_dtype != MPL_DTYPE_NONE)
+        network->parameters[linear->weight].packed_numel =
+            mpl_quantized_elements(weight, q->storage_dtype);
     network->parameters[linear->weight].is_trainable = false;
     if (linear->bias != MPL_NO_PARAMETER)
         network->parameters[linear->bias].is_quantized_bias = true;
@@ -241,6 +244,13 @@ static struct mpl_tensor *over_4bit(struct mpl_tape *tape, const struct mpl_netw
     mpl_rebind(tape, &result, mpl_op_clone(tape, result));
     if (tape->autocast == MPL_DTYPE_NONE)
         mpl_rebind(tape, &x, mpl_op_to(tape, x, adapter_dtype(network, adapter)));
+    if (adapter->magnitude != MPL_NO_PARAMETER) {
+        mpl_rebind(tape, &result, mpl_dora_call(tape, network, linear, result, x));
+        if (tape->autocast == MPL_DTYPE_NONE)
+            mpl_rebind(tape, &result, mpl_op_to(tape, result, dtype));
+        mpl_drop(tape, x);
+        return mpl_return(result);
+    }
     output = mpl_hold(low_rank(tape, network, adapter, mpl_op_dropout(tape, x, p)));
     if (tape->autocast == MPL_DTYPE_NONE)
         mpl_rebind(tape, &output, mpl_op_to(tape, output, dtype));

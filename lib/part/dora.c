@@ -8,6 +8,7 @@
  */
 #include "part/dora.h"
 
+#include "op/linear_4bit.h"
 #include "op/op.h"
 
 /* lora_B(lora_A(x)); floating. Consumes a floating x. */
@@ -88,10 +89,14 @@ struct mpl_tensor *mpl_dora_call(struct mpl_tape *tape, const struct mpl_network
     const enum mpl_dtype dtype = (enum mpl_dtype)x->dtype;
     struct mpl_tensor *lora_weight = mpl_hold(merged(tape, network, adapter)), *weight, *m;
     struct mpl_tensor *lora, *base, *out, *norm = NULL;
+    const struct mpl_quantized *quantized;
 
     mpl_rebind(tape, &lora_weight, mpl_op_to(tape, lora_weight, dtype));
-    weight = mpl_network_weight(network, linear->weight);
-    weight = mpl_hold(mpl_op_to(tape, weight, dtype));
+    quantized = network->parameters[linear->weight].quantized;
+    weight =
+        mpl_hold(quantized ? mpl_op_dequantize_4bit(tape, quantized)
+                           : mpl_return(mpl_hold(mpl_network_weight(network, linear->weight))));
+    mpl_rebind(tape, &weight, mpl_op_to(tape, weight, dtype));
     m = scale(tape, mpl_network_weight(network, adapter->magnitude), weight, lora_weight, &norm);
     lora = mpl_hold(low_rank(tape, network, adapter, x));
     base = base_result(tape, network, linear, result, x, weight);

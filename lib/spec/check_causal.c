@@ -302,8 +302,26 @@ enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct mempl
     const struct mpl_gap gaps[] = {
         {(has_lora || is_quantized) && (mpl_family_of(plan->model.model_type) == MPL_FAMILY_EAGLE3),
          "/training/lora", "training.lora, training.quantization: not modelled for eagle3"},
-        {is_quantized && is_sharded, "/training/quantization",
-         "training.quantization: not modelled over sharded weights"},
+        {is_quantized && t->quantization.storage_dtype != MPL_DTYPE_NONE && is_sharded &&
+             (t->quantization.storage_dtype != t->parameter_dtype ||
+              (plan->parallelism.param_dtype != MPL_DTYPE_NONE &&
+               plan->parallelism.param_dtype != t->parameter_dtype)),
+         "/training/quantization/storage_dtype",
+         "training.quantization.storage_dtype: over shards expected the format of the weights, and "
+         "of parallelism.param_dtype"},
+        {is_quantized && is_sharded && plan->parallelism.strategy != MPL_STRATEGY_FSDP2,
+         "/training/quantization",
+         "training.quantization: not modelled with fsdp1, zero1 and zero2; modelled: fsdp2, ddp"},
+        {is_quantized && is_sharded && t->quantization.storage_dtype == MPL_DTYPE_NONE,
+         "/training/quantization/storage_dtype",
+         "training.quantization.storage_dtype: uint8 (null), which fsdp2 leaves whole on every "
+         "rank, "
+         "is not modelled over shards; give the format of the weights"},
+        {is_quantized && is_sharded && t->activation_checkpointing != MPL_CHECKPOINTING_NONE,
+         "/training/activation_checkpointing",
+         "training.activation_checkpointing: not modelled with weights in 4 bits over shards"},
+        {is_quantized && t->prepare_for_kbit && is_sharded, "/training/prepare_for_kbit",
+         "training.prepare_for_kbit: not modelled over sharded weights"},
         {has_lora && plan->parallelism.cpu_offload, "/parallelism/cpu_offload",
          "parallelism.cpu_offload: not modelled with training.lora"},
         {is_quantized && !has_lora, "/training/quantization",
@@ -312,8 +330,9 @@ enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct mempl
          "training.prepare_for_kbit: freezes the whole model; modelled with training.lora"},
         {t->lora.saved.count && plan->model.tie_word_embeddings, "/training/lora/modules_to_save",
          "training.lora.modules_to_save: not modelled with tied embeddings"},
-        {t->lora.use_dora && is_quantized, "/training/lora/use_dora",
-         "training.lora.use_dora: not modelled over weights in 4 bits"},
+        {t->lora.use_dora && is_quantized && plan->parallelism.strategy != MPL_STRATEGY_NONE,
+         "/training/lora/use_dora",
+         "training.lora.use_dora: over weights in 4 bits modelled on one card only"},
         {t->lora.use_dora && t->lora.code == MPL_ADAPTER_PLAIN, "/training/lora/use_dora",
          "training.lora.use_dora: modelled as peft does it only"},
     };

@@ -269,6 +269,7 @@ struct mpl_quantization {
     bool is_double; /* the statistics are quantised, too */
     struct mpl_names skip;
     enum mpl_dtype compute_dtype; /* MPL_DTYPE_NONE: that of the input */
+    enum mpl_dtype storage_dtype; /* of the packed weights' tensors; MPL_DTYPE_NONE: uint8 */
 };
 
 /** TRL's, by release: 0.15 to 0.21, 0.22 to 1.6. */

@@ -39,6 +39,7 @@ struct mpl_parameter {
     struct mpl_quantized *quantized; /* kept in 4 bits (op/linear_4bit.h); NULL: as it is */
     const struct mpl_float8_config *float8; /* of a linear layer's weight (op/linear_float8.h) */
     struct mpl_tensor *float8_scale; /* of a weight that was gathered in float8; NULL: it was not */
+    int64_t packed_numel;            /* quantized: elements of its tensor, which passes for dtype */
     int64_t shards;                  /* FSDP2: how many ranks share it; 0: not sharded */
     int64_t shard_index;             /* which of them this one is */
     struct mpl_tensor *tensor;       /* what forward uses; under FSDP2 the unsharded parameter */

@@ -135,10 +135,17 @@ uint64_t mpl_parameter_numel(const struct mpl_parameter *parameter)
     return numel;
 }
 
+struct mpl_shape mpl_parameter_stored_shape(const struct mpl_parameter *parameter)
+{
+    return parameter->packed_numel ? mpl_shape2(mpl_dim(parameter->packed_numel), mpl_dim(1))
+                                   : parameter->shape;
+}
+
 /* Rows of the first chunk: shards are cut along dimension 0 (torch.chunk). */
 static int64_t shard_rows(const struct mpl_parameter *parameter)
 {
-    return (parameter->shape.dim[0].n + parameter->shards - 1) / parameter->shards;
+    return (mpl_parameter_stored_shape(parameter).dim[0].n + parameter->shards - 1) /
+           parameter->shards;
 }
 
 /* Rows of this rank's own chunk: the last ranks have fewer, or none. */
@@ -159,8 +166,10 @@ uint64_t mpl_parameter_local_numel(const struct mpl_parameter *parameter)
 {
     struct mpl_parameter local = *parameter;
 
-    if (parameter->shards)
+    if (parameter->shards) {
+        local.shape = mpl_parameter_stored_shape(parameter);
         local.shape.dim[0].n = shard_rows(parameter);
+    }
     return mpl_parameter_numel(&local);
 }
 
@@ -220,6 +229,7 @@ void mpl_network_materialize_one(struct mpl_tape *tape, struct mpl_network *netw
     struct mpl_shape shape = p->shape;
 
     if (p->shards) {
+        shape = mpl_parameter_stored_shape(p);
         shape.dim[0].n = shard_rows(p);
         p->shard = new_leaf(tape, p, "empty_like.default", &shape);
         if (mpl_parameter_is_short(p))

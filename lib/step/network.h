@@ -141,6 +141,9 @@ uint32_t mpl_network_add_buffer_under(struct mpl_network *network, const char *n
 /** Elements of one parameter. */
 uint64_t mpl_parameter_numel(const struct mpl_parameter *parameter);
 
+/** The tensor that is sharded for a parameter: its own shape, or that of the packed weight. */
+struct mpl_shape mpl_parameter_stored_shape(const struct mpl_parameter *parameter);
+
 /** Elements of what this rank keeps of one parameter: all, or the first shard (the largest one). */
 uint64_t mpl_parameter_local_numel(const struct mpl_parameter *parameter);
 

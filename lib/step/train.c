@@ -421,10 +421,11 @@ static void count_parameters(const struct mpl_network *network, struct mpl_trace
     for (uint32_t i = 0; i < network->parameter_count; i++) {
         const struct mpl_parameter *p = &network->parameters[i];
         const uint64_t numel = mpl_parameter_numel(p);
+        const uint64_t local =
+            mpl_round_up(mpl_dtype_bytes(p->dtype, mpl_parameter_local_numel(p)), 512);
         const uint64_t bytes =
-            p->quantized
-                ? mpl_quantized_bytes(p->quantized)
-                : mpl_round_up(mpl_dtype_bytes(p->dtype, mpl_parameter_local_numel(p)), 512);
+            p->quantized ? mpl_add(mpl_quantized_bytes(p->quantized), p->shards ? local : 0)
+                         : local;
 
         if (p->is_buffer) {
             trace->buffer_bytes = mpl_add(trace->buffer_bytes, bytes);
