@@ -317,9 +317,6 @@ enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct mempl
          "training.quantization.storage_dtype: uint8 (null), which fsdp2 leaves whole on every "
          "rank, "
          "is not modelled over shards; give the format of the weights"},
-        {is_quantized && is_sharded && t->activation_checkpointing != MPL_CHECKPOINTING_NONE,
-         "/training/activation_checkpointing",
-         "training.activation_checkpointing: not modelled with weights in 4 bits over shards"},
         {is_quantized && t->prepare_for_kbit && is_sharded, "/training/prepare_for_kbit",
          "training.prepare_for_kbit: not modelled over sharded weights"},
         {has_lora && plan->parallelism.cpu_offload, "/parallelism/cpu_offload",
