@@ -175,6 +175,7 @@ static uint64_t count_shards(const struct mpl_network *network)
 
     switch (p->strategy) {
     case MPL_STRATEGY_NONE:
+    case MPL_STRATEGY_ZERO3: /* each weight's parts are padded to one size */
         return 1;
     case MPL_STRATEGY_DDP:
         return p->zero1 ? (uint64_t)p->world_size : 1;
@@ -208,6 +209,7 @@ static enum memplan_status sign_all(const struct mpl_network *network, const str
     case MPL_STRATEGY_DDP:
         return mpl_zero_redundancy_sign(network->plan, all, arena, signs, err);
     case MPL_STRATEGY_NONE:
+    case MPL_STRATEGY_ZERO3:
         break;
     }
     return MEMPLAN_OK;

@@ -163,9 +163,13 @@ static enum memplan_status check_wrapped_loss(const struct mpl_plan *plan,
         {l->name == MPL_LOSS_TORCHTITAN, "/training/loss/name",
          "training.loss.name: torchtitan is not modelled with a sharding strategy"},
         {l->name != MPL_LOSS_CROSS_ENTROPY &&
-             (p->strategy == MPL_STRATEGY_ZERO1 || p->strategy == MPL_STRATEGY_ZERO2),
+             (p->strategy == MPL_STRATEGY_ZERO1 || p->strategy == MPL_STRATEGY_ZERO2 ||
+              p->strategy == MPL_STRATEGY_ZERO3),
          "/training/loss/name",
-         "training.loss.name: only cross_entropy is modelled with zero1 and zero2"},
+         "training.loss.name: only cross_entropy is modelled with zero1, zero2 and zero3"},
+        {(l->name == MPL_LOSS_FUSED_LM_HEAD || l->name == MPL_LOSS_GRPO) && !is_ddp,
+         "/training/loss/name",
+         "training.loss.name: fused_lm_head and grpo are not modelled over sharded weights"},
         {l->name == MPL_LOSS_CHUNKED && is_ddp && (p->static_graph || p->find_unused_parameters),
          "/training/loss/name",
          "training.loss.name: chunked_cross_entropy is not modelled with static_graph or "
