@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The EAGLE-3 drafter as SpecForge trains it: parameters, loop, optimizer step. The target model
+ * The EAGLE-3 drafter as SpecForge trains it: parameters and loop. The target model
  * is not in the trainer: its hidden states come from files or from a server, and its output head
  * alone lies on the card.
  *
  * source: specforge/modeling/draft/llama3_eagle.py, modeling/target/target_head.py,
  * training/controller.py (TrainerCore), training/strategies/base.py (Eagle3TrainStrategy),
- * optimizer.py (BF16Optimizer), release 0.2.0
+ * release 0.2.0
  */
 #include "arch/specforge.h"
 
 #include "base/fail.h"
 #include "op/op.h"
-#include "optim/optim.h"
 
 #define NUMBERS_OF_A_STEP 6
 
@@ -195,67 +194,12 @@ static void end_micro(struct mpl_tape *tape, struct mpl_network *network, struct
     mpl_drop(tape, loss);
 }
 
-/* ---- optimizer step ---------------------------------------------------------------------------
- */
-
-static struct mpl_tensor *number(struct mpl_tape *tape, const char *op)
-{
-    const struct mpl_shape scalar = {0};
-
-    return mpl_specforge_make(tape, op, MPL_FLOAT32, scalar);
-}
-
-/* grad.float().square().sum() of each gradient, their stack, its sum and the coefficient; held */
-static struct mpl_tensor *clip_coefficient(struct mpl_tape *tape, struct mpl_optim *optim,
-                                           struct mpl_tensor **norm_out)
-{
-    struct mpl_tensor **sums = mpl_optim_list(tape, optim), *stack, *square, *norm, *plus, *inverse,
-                      *product, *clamped;
-    int64_t count = 0;
-
-    for (uint32_t i = 0; sums && i < optim->count; i++) {
-        const struct mpl_tensor *leaf = mpl_parameter_leaf(optim->models[i]);
-        struct mpl_tensor *wide;
-
-        if (!leaf->grad)
-            continue;
-        wide = mpl_specforge_make(tape, "_to_copy.default", MPL_FLOAT32, leaf->grad->shape);
-        square = mpl_specforge_make(tape, "pow.Tensor_Scalar", MPL_FLOAT32, leaf->grad->shape);
-        mpl_drop(tape, wide);
-        sums[i] = number(tape, "sum.default");
-        mpl_drop(tape, square);
-        count++;
-    }
-    stack = mpl_specforge_make(tape, "stack.default", MPL_FLOAT32, mpl_shape1(mpl_dim(count)));
-    for (uint32_t i = 0; sums && i < optim->count; i++)
-        mpl_drop(tape, sums[i]);
-    square = number(tape, "sum.default");
-    mpl_drop(tape, stack);
-    norm = number(tape, "sqrt.default");
-    plus = number(tape, "add.Tensor");
-    inverse = number(tape, "reciprocal.default");
-    product = number(tape, "mul.Tensor");
-    mpl_drop(tape, inverse);
-    mpl_drop(tape, plus);
-    clamped = number(tape, "clamp.default");
-    mpl_drop(tape, product);
-    mpl_drop(tape, square);
-    *norm_out = norm;
-    return clamped;
-}
-
-static void update(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim)
-{
-    struct mpl_specforge *s = network->family;
-    struct mpl_tensor *norm = NULL, *coefficient = clip_coefficient(tape, optim, &norm);
-
-    mpl_optim_begin(tape, optim);
-    mpl_eagle3_assign(tape, &s->last_grad_norm, norm);
-    mpl_optim_step(tape, optim);
-    mpl_drop(tape, coefficient);
-}
-
-static const struct mpl_loop loop = {materialize, make_batch, forward, update, end_micro};
+static const struct mpl_loop loop = {
+    .materialize = materialize,
+    .make_batch = make_batch,
+    .forward = forward,
+    .end_micro = end_micro,
+};
 
 /* ---- build ------------------------------------------------------------------------------------
  */

@@ -59,8 +59,7 @@ struct mpl_specforge {
     struct mpl_tensor **losses;  /* of each step; held */
     struct mpl_tensor **outputs; /* numbers that metrics keep; held */
     uint32_t output_count;
-    struct mpl_tensor *last_grad_norm; /* the optimizer keeps it */
-    struct mpl_tensor *garbage[3];     /* caches and mask in cycles that compiling left behind */
+    struct mpl_tensor *garbage[3]; /* caches and mask in cycles that compiling left behind */
 };
 
 /** mpl_arch_eagle3.build for framework.name specforge */

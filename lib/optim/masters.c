@@ -3,7 +3,7 @@
  * Master weights: the optimizer updates float32 copies of the weights. A step makes float32
  * gradients of all of them, clips those, and copies the new weights back one after the other.
  *
- * source: SpecForge specforge/optimizer.py (BF16Optimizer.__init__, step), as of 0.1
+ * source: SpecForge specforge/optimizer.py (BF16Optimizer.__init__, step), as of 0.1 and 0.2
  */
 #include "base/bytes.h"
 #include "base/fail.h"
@@ -77,6 +77,73 @@ void mpl_masters_end(struct mpl_tape *tape, struct mpl_optim *optim)
             mpl_consume(tape, mpl_optim_like(tape, "_to_copy.default", leaf));
         mpl_optim_unbind(tape, &leaf->grad);
     }
+}
+
+static struct mpl_tensor *number(struct mpl_tape *tape, const char *op)
+{
+    const struct mpl_shape scalar = {0};
+
+    return mpl_hold(mpl_empty(tape, op, MPL_FLOAT32, &scalar));
+}
+
+/* grad.float().square().sum() of each gradient: a list of numbers; how many */
+static int64_t sum_squares(struct mpl_tape *tape, const struct mpl_optim *optim,
+                           struct mpl_tensor **sums)
+{
+    int64_t count = 0;
+
+    for (uint32_t i = 0; i < optim->count; i++) {
+        const struct mpl_tensor *leaf = mpl_parameter_leaf(optim->models[i]);
+        struct mpl_tensor *wide, *square;
+
+        if (!leaf->grad)
+            continue;
+        wide = widened(tape, leaf->grad);
+        square = mpl_hold(mpl_empty(tape, "pow.Tensor_Scalar", MPL_FLOAT32, &leaf->grad->shape));
+        mpl_drop(tape, wide);
+        sums[i] = number(tape, "sum.default");
+        mpl_drop(tape, square);
+        count++;
+    }
+    return count;
+}
+
+/* _grad_norm_and_clip_coefficient; both held */
+static struct mpl_tensor *clip_coefficient(struct mpl_tape *tape, struct mpl_optim *optim,
+                                           struct mpl_tensor **norm_out)
+{
+    struct mpl_tensor **sums = mpl_optim_list(tape, optim), *stack, *square, *plus, *inverse,
+                      *product, *clamped;
+    struct mpl_shape shape;
+
+    shape = mpl_shape1(mpl_dim(sums ? sum_squares(tape, optim, sums) : 0));
+    stack = mpl_hold(mpl_empty(tape, "stack.default", MPL_FLOAT32, &shape));
+    for (uint32_t i = 0; sums && i < optim->count; i++)
+        mpl_drop(tape, sums[i]);
+    square = number(tape, "sum.default");
+    mpl_drop(tape, stack);
+    *norm_out = number(tape, "sqrt.default");
+    plus = number(tape, "add.Tensor");
+    inverse = number(tape, "reciprocal.default");
+    product = number(tape, "mul.Tensor");
+    mpl_drop(tape, inverse);
+    mpl_drop(tape, plus);
+    clamped = number(tape, "clamp.default");
+    mpl_drop(tape, product);
+    mpl_drop(tape, square);
+    return clamped;
+}
+
+/* As of 0.2; 0.1 clipped the float32 gradients with clip_grad_norm_. */
+void mpl_masters_step(struct mpl_tape *tape, struct mpl_optim *optim)
+{
+    struct mpl_tensor *norm, *coefficient = clip_coefficient(tape, optim, &norm);
+
+    mpl_optim_begin(tape, optim);
+    mpl_drop(tape, optim->last_norm);
+    optim->last_norm = norm;
+    mpl_optim_step(tape, optim);
+    mpl_drop(tape, coefficient);
 }
 
 uint64_t mpl_masters_bytes(const struct mpl_optim *optim)

@@ -42,6 +42,7 @@ struct mpl_optim {
     bool is_foreach;               /* all tensors at once, the default on CUDA */
     struct mpl_parameter *masters; /* float32 copies, then they are the parameters; NULL: none */
     struct mpl_parameter **models; /* with masters: the network's own */
+    struct mpl_tensor *last_norm;  /* that mpl_masters_step keeps */
 };
 
 /** The row of an optimizer; every name has one. */
@@ -101,6 +102,10 @@ bool mpl_muon_takes(const struct mpl_parameter *parameter);
 enum memplan_status mpl_masters_init(struct mpl_optim *optim, struct mpl_arena *arena,
                                      struct memplan_error *err);
 mpl_optim_rule mpl_masters_create, mpl_masters_begin, mpl_masters_end;
+
+/** A whole step of BF16Optimizer: clips by the gradients' own norm, updates, and leaves no
+ * gradient. */
+mpl_optim_rule mpl_masters_step;
 
 /** Sum of the copies' bytes, each rounded up to 512; 0 without them. */
 uint64_t mpl_masters_bytes(const struct mpl_optim *optim);

@@ -35,10 +35,9 @@ struct mpl_loop {
     void (*make_batch)(struct mpl_tape *tape, struct mpl_network *network);
     /** Calls the model; the loss that backward starts from, borrowed. */
     struct mpl_tensor *(*forward)(struct mpl_tape *tape, struct mpl_network *network);
-    /** NULL: the order above. Else gradients are accumulated as the plan says, and this is all of
-     * the optimizer's step, zero_grad included; end_micro lets go of the loss and what belongs to
-     * it, after backward or at the end of the step. */
-    void (*update)(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim);
+    /** NULL: the order above. Else gradients are accumulated as the plan says, and the optimizer
+     * clips and steps by itself (mpl_masters_step), zero_grad included; this lets go of the loss
+     * and what belongs to it, after backward or at the end of the step. */
     void (*end_micro)(struct mpl_tape *tape, struct mpl_network *network, struct mpl_tensor *loss);
 };
 

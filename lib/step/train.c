@@ -377,7 +377,7 @@ static void family_accumulate(struct run *run, uint32_t step)
         mpl_backward(tape, loss);
         if (is_last) {
             mpl_tape_mark(tape, step, micro, MPL_PHASE_OPTIMIZER);
-            loop->update(tape, &run->network, &run->local);
+            mpl_masters_step(tape, &run->local);
         }
         loop->end_micro(tape, &run->network, loss);
     }
@@ -521,8 +521,8 @@ static enum memplan_status run_plan(struct run *run, const struct mpl_trace_opti
     mpl_resume(run->tape, &run->network, &run->local);
     if (loop)
         for (int64_t step = 0; step < run->plan->training.steps && !run->tape->err.status; step++)
-            loop->update ? family_accumulate(run, (uint32_t)step)
-                         : family_step(run, (uint32_t)step);
+            loop->end_micro ? family_accumulate(run, (uint32_t)step)
+                            : family_step(run, (uint32_t)step);
     else
         train(run, !run->traces_all && sampling_interval(&run->plan->training) <= 1 &&
                        !run->plan->training.evaluation.batches);
