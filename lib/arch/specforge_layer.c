@@ -278,12 +278,14 @@ static struct mpl_tensor *spelt_out(struct mpl_tape *tape, struct mpl_specforge 
 }
 
 /* The last step that compiles, the third (later ones have its graph with other sizes), leaves what
- * it was called with in reference cycles. */
+ * it was called with in reference cycles, from PyTorch 2.11 on. */
 static void leave_garbage(struct mpl_specforge *s, struct mpl_tensor *bundle)
 {
     const int64_t last = s->sizes.steps < 3 ? s->sizes.steps : 3;
+    const struct mpl_version *v = &s->network->plan->pytorch;
+    const bool has_garbage = v->major > 2 || (v->major == 2 && v->minor >= 11);
 
-    if (s->has_compiled || s->step + 1 != last)
+    if (!has_garbage || s->has_compiled || s->step + 1 != last)
         return;
     s->has_compiled = true;
     s->garbage[0] = mpl_hold(s->keys[0]);
