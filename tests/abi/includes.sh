@@ -17,7 +17,7 @@ op: table timeline tape spec
 step: table timeline tape op part arch optim parallel spec
 compile: table timeline tape
 part: table timeline tape op step spec compile
-arch: table timeline tape op step part optim spec compile parallel
+arch: table timeline tape op step part spec compile parallel
 optim: table timeline tape op step spec
 parallel: table timeline tape op step optim spec
 replay: table timeline
