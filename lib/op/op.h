@@ -53,7 +53,8 @@ struct mpl_tensor *mpl_op_clamp_in_place(struct mpl_tape *tape, struct mpl_tenso
  * which int64 stands (of its size, and no floating format either), without gradient. */
 struct mpl_tensor *mpl_op_complex_mul(struct mpl_tape *tape, struct mpl_tensor *a,
                                       struct mpl_tensor *b);
-/** where(condition, a, number), the condition a buffer and the number a tensor of the format of a. */
+/** where(condition, a, number), the condition a buffer and the number a tensor of the format of a.
+ */
 struct mpl_tensor *mpl_op_where(struct mpl_tape *tape, struct mpl_tensor *a);
 /** maximum(a, b), b a scalar without gradient. */
 struct mpl_tensor *mpl_op_maximum(struct mpl_tape *tape, struct mpl_tensor *a,
