@@ -123,7 +123,7 @@ struct mpl_tensor *mpl_experts_loop(struct mpl_tape *tape, const struct mpl_netw
 {
     const struct mpl_model *m = &network->plan->model;
     const int64_t count = m->num_local_experts, classes = experts->is_gpt_oss ? count : count + 1;
-    struct loop l = {NULL};
+    struct loop l = {0};
     struct mpl_tensor *all, *hit;
     struct mpl_dim pairs;
     int64_t hits;
