@@ -15,13 +15,15 @@
 #include "verdict/verdict.h"
 
 #define DEFAULT_RISK 0.01
+#define UNBOUND      SIZE_MAX
 
 struct pipeline {
     const struct mpl_spec *spec;
     const struct memplan_options *options;
     struct memplan_report *report;
     struct mpl_estimator estimator;
-    struct mpl_plan *plan; /* of the combination at hand */
+    struct mpl_plan *plan; /* of the combination at hand... */
+    size_t bound;          /* ...which is this one */
     struct memplan_error *err;
 };
 
@@ -38,7 +40,12 @@ static int64_t farthest_reading(const struct mpl_plan *plan)
 
 static enum memplan_status bind(struct pipeline *p, size_t combination)
 {
-    return mpl_spec_bind(p->spec, combination, p->plan, NULL, p->err);
+    enum memplan_status status = MEMPLAN_OK;
+
+    if (combination != p->bound)
+        status = mpl_spec_bind(p->spec, combination, p->plan, NULL, p->err);
+    p->bound = status ? UNBOUND : combination;
+    return status;
 }
 
 /* {"path": choice, ...} of a combination, and the same in words. */
@@ -214,7 +221,7 @@ enum memplan_status mpl_pipeline_run(const struct mpl_spec *spec,
                                      const struct memplan_options *options,
                                      struct memplan_report **report_out, struct memplan_error *err)
 {
-    struct pipeline p = {.spec = spec, .options = options, .err = err};
+    struct pipeline p = {.spec = spec, .options = options, .bound = UNBOUND, .err = err};
     enum memplan_status status;
 
     p.report = calloc(1, sizeof(*p.report));

@@ -42,7 +42,7 @@ enum memplan_status mpl_estimate_trace(struct mpl_estimator *estimator, const st
     estimate->parameter_bytes = trace->parameter_bytes;
     estimate->buffer_bytes = trace->buffer_bytes;
     estimate->optimizer_bytes = trace->optimizer_bytes;
-    mpl_estimate_live(&trace->timeline, estimate);
+    estimate->live_peak = trace->live_peak;
     mpl_replay_follow(estimator->replay, &trace->timeline, estimate->live_peak);
     return MEMPLAN_OK;
 }
@@ -80,8 +80,10 @@ enum memplan_status mpl_estimate_rest(struct mpl_estimator *estimator, const str
                                       enum mpl_estimate_depth depth, struct mpl_estimate *estimate,
                                       struct memplan_error *err)
 {
-    enum memplan_status status = mpl_estimate_peaks(estimator, plan, estimate, err);
+    enum memplan_status status;
 
+    mpl_estimate_live(&estimator->trace.timeline, estimate);
+    status = mpl_estimate_peaks(estimator, plan, estimate, err);
     if (!status && depth >= MPL_ESTIMATE_NEEDS)
         status = mpl_estimate_needs(estimator, estimate, err);
     if (!status && depth >= MPL_ESTIMATE_ALL)

@@ -67,7 +67,8 @@ enum memplan_status mpl_estimate_run(struct mpl_estimator *estimator, const stru
                                      enum mpl_estimate_depth depth, struct mpl_estimate *estimate,
                                      struct memplan_error *err);
 
-/** The same, one part after the other, for callers that may stop in between. */
+/** The same, one part after the other, for callers that may stop in between. Of live sums the trace
+ * gives the highest one. */
 enum memplan_status mpl_estimate_trace(struct mpl_estimator *estimator, const struct mpl_plan *plan,
                                        bool has_infos, struct mpl_estimate *estimate,
                                        struct memplan_error *err);

@@ -13,6 +13,8 @@
 #include "spec/words.h"
 #include "table/framework.h"
 
+#define NOT_WRITTEN "" /* pointer of a default, which cannot be wrong */
+
 /* One binding under way. */
 struct binding {
     const struct mpl_spec *spec;
@@ -43,11 +45,12 @@ static const json_t *find_value(const struct binding *b, const char *path)
     return json_is_null(json) ? NULL : json;
 }
 
-static enum memplan_status fail_missing(const struct mpl_field *field, const char *pointer,
-                                        struct memplan_error *err)
+static enum memplan_status fail_missing(const struct mpl_field *field, struct memplan_error *err)
 {
-    return mpl_fail(err, MEMPLAN_ERR_VALUE, pointer, "%s: not given, expected %s", field->path,
-                    field->range);
+    char pointer[128];
+
+    return mpl_fail(err, MEMPLAN_ERR_VALUE, mpl_json_pointer(field->path, pointer, sizeof(pointer)),
+                    "%s: not given, expected %s", field->path, field->range);
 }
 
 /* Published weights have a format; training starts from it unless the plan says otherwise. */
@@ -131,10 +134,10 @@ static void find_framework(struct binding *b)
 /* What the trainer sets where it is not asked. */
 static enum memplan_status bind_preset(struct binding *b, const struct mpl_field *field,
                                        const struct mpl_framework_default *preset,
-                                       const char *pointer, struct memplan_error *err)
+                                       struct memplan_error *err)
 {
     json_t *json = json_loads(preset->json, JSON_DECODE_ANY, NULL);
-    const struct mpl_value value = {field, json, pointer};
+    const struct mpl_value value = {field, json, NOT_WRITTEN};
     enum memplan_status status = json ? mpl_value_store(&value, b->plan, err)
                                       : mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
 
@@ -169,25 +172,25 @@ static const json_t *trainer_release(const struct binding *b, const struct mpl_f
 }
 
 static enum memplan_status bind_fallback(struct binding *b, const struct mpl_field *field,
-                                         const char *pointer, struct memplan_error *err)
+                                         struct memplan_error *err)
 {
     const char *text = mpl_field_fallback(field, b->family);
     struct mpl_value value = {field, b->spec->fallbacks[b->family][mpl_field_index(field)],
-                              pointer};
+                              NOT_WRITTEN};
     const struct mpl_framework_default *preset = find_preset(b, field->path);
     const json_t *release = trainer_release(b, field);
     enum memplan_status status;
     bool is_bound = false;
 
     if (preset)
-        return bind_preset(b, field, preset, pointer, err);
+        return bind_preset(b, field, preset, err);
     if (release)
         return mpl_value_store(&(struct mpl_value){field, release, "/framework/version"}, b->plan,
                                err);
     if ((field->flags & MPL_FIELD_ONLY_EAGLE3) && b->family != MPL_FAMILY_EAGLE3)
         return MEMPLAN_OK;
     if (text && !*text)
-        return fail_missing(field, pointer, err);
+        return fail_missing(field, err);
     if (field->offset == offsetof(struct mpl_plan, training.parameter_dtype)) {
         status = bind_dtype(b, field, &is_bound, err);
         if (status || is_bound)
@@ -204,11 +207,11 @@ static enum memplan_status bind_fallback(struct binding *b, const struct mpl_fie
 
 /* What the family's configuration class sets when a field of the model is absent. */
 static enum memplan_status bind_class_default(struct binding *b, const struct mpl_field *field,
-                                              const struct mpl_config_key *key, const char *pointer,
+                                              const struct mpl_config_key *key,
                                               struct memplan_error *err)
 {
     json_t *json = json_loads(key->fallback, JSON_DECODE_ANY, NULL);
-    const struct mpl_value value = {field, json, pointer};
+    const struct mpl_value value = {field, json, NOT_WRITTEN};
     enum memplan_status status = json ? mpl_value_store(&value, b->plan, err)
                                       : mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
 
@@ -274,13 +277,13 @@ static enum memplan_status bind_field(struct binding *b, const struct mpl_field 
         path = name;
     if (field->type == MPL_FIELD_MODEL_TYPE && field->offset != MPL_FIELD_NOWHERE)
         value.json = json = assume_family(b, field, json);
-    value.pointer = mpl_json_pointer(path, pointer, sizeof(pointer));
     if (!json && is_null(b, field->path, key))
         return MEMPLAN_OK;
     if (!json && key && key->fallback)
-        return bind_class_default(b, field, key, pointer, err);
+        return bind_class_default(b, field, key, err);
     if (!json)
-        return bind_fallback(b, field, pointer, err);
+        return bind_fallback(b, field, err);
+    value.pointer = mpl_json_pointer(path, pointer, sizeof(pointer));
     if ((field->flags & MPL_FIELD_ONLY_EAGLE3) && b->family != MPL_FAMILY_EAGLE3) {
         /* A config.json may hold anything; a section that is ours may not. */
         if (strncmp(field->path, "model.", strlen("model.")) == 0)

@@ -152,6 +152,7 @@ enum memplan_status mpl_trace_run(const struct mpl_plan *plan,
     status = run_plan(&run, options, trace, err);
     if (!status && run.tape->err.status)
         status = mpl_fail(err, run.tape->err.status, NULL, "%s", run.tape->err.text);
+    trace->live_peak = run.tape->live_peak;
     trace->arena = run.tape->arena;
     run.tape->arena = (struct mpl_arena){0};
     mpl_tape_free(run.tape);

@@ -23,6 +23,7 @@ struct mpl_trace {
     uint64_t parameters, trainable_parameters; /* counts, whole model, tied ones once */
     uint64_t parameter_bytes, buffer_bytes;    /* this rank's, each rounded up to 512 */
     uint64_t optimizer_bytes;                  /* after the last step */
+    uint64_t live_peak; /* over the whole run; a step that is copied lives as the one before it */
 };
 
 /** How the run is looked at. */

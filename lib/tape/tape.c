@@ -154,6 +154,8 @@ static bool book_alloc(struct mpl_tape *tape, struct mpl_storage *storage, enum 
     if (tape->has_infos)
         note_info(&t->infos.data[t->infos.len++], op, dtype, shape);
     tape->live_bytes += mpl_round_up(storage->bytes, BLOCK_BYTES);
+    if (tape->live_bytes > tape->live_peak)
+        tape->live_peak = tape->live_bytes;
     if (tape->live_bytes > MAX_LIVE_BYTES)
         mpl_tape_fail(tape, MEMPLAN_ERR_OVERFLOW, "the tensors together are larger than 256 PiB");
     return true;

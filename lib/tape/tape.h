@@ -174,6 +174,7 @@ struct mpl_tape {
     bool is_grad_enabled;
     enum mpl_dtype autocast; /* MPL_DTYPE_NONE: off */
     uint64_t live_bytes;     /* each storage rounded up to 512 */
+    uint64_t live_peak;      /* the highest they were */
 
     /* what the operators' rules depend on */
     struct mpl_version pytorch;
