@@ -99,7 +99,8 @@ def refuse_by_framework(point):
         raise Cannot("fms-acceleration's fused operators and kernels")
     if "unsloth" in name:
         raise Cannot("unsloth has kernels of its own")
-    if re.search(r"medusa|EAGLE|draft|MTP|DFlash|Domino", point["id"] + point["model"]["name"], re.I):
+    named = point["id"] + point["model"]["name"]
+    if re.search(r"medusa|EAGLE|draft|MTP|DFlash|Domino", named, re.I):
         raise Cannot("a drafter whose vocabularies or kind the point leaves out")
     for way in ("tp", "pp", "cp", "ep"):
         size = point["parallelism"].get(way)
