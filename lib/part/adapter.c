@@ -15,6 +15,7 @@
 #include "op/op.h"
 #include "part/dora.h"
 #include "part/float8.h"
+#include "part/te.h"
 
 /* ---- which ------------------------------------------------------------------------------------
  */
@@ -177,6 +178,8 @@ struct mpl_tensor *mpl_linear_base_call(struct mpl_tape *tape, const struct mpl_
     }
     if (network->parameters[linear->weight].float8)
         return mpl_float8_call(tape, network, linear, x);
+    if (network->parameters[linear->weight].te)
+        return mpl_te_call(tape, network, linear, x);
     if (network->parameters[linear->weight].forward)
         return network->parameters[linear->weight].forward(tape, network, linear, x);
     bias = mpl_parameter_of(network, linear->bias);

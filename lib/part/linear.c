@@ -7,6 +7,7 @@
 #include "op/op.h"
 #include "part/adapter.h"
 #include "part/float8.h"
+#include "part/te.h"
 
 /* Weight and bias under a name; what the plan puts around the layer. */
 static struct mpl_linear describe(struct mpl_network *network, const char *name, int64_t out,
@@ -30,6 +31,8 @@ static struct mpl_linear describe(struct mpl_network *network, const char *name,
         mpl_quantized_add(network, &linear, out, in);
     if (network->plan->training.float8.recipe != MPL_FLOAT8_NONE && !is_conv1d)
         mpl_float8_add(network, name, linear.weight, out, in);
+    if (network->plan->training.te.recipe != MPL_TE_NONE && !is_conv1d)
+        mpl_te_add(network, &linear, out, in);
     if (is_adapted)
         mpl_adapter_add(network, name, &linear, out, in);
     return linear;

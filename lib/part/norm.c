@@ -13,6 +13,7 @@
 
 #include "op/op.h"
 #include "part/decoder.h"
+#include "part/te.h"
 
 struct mpl_norm mpl_norm_add(struct mpl_network *network, enum mpl_norm_kind kind, const char *name,
                              int64_t width)
@@ -22,6 +23,8 @@ struct mpl_norm mpl_norm_add(struct mpl_network *network, enum mpl_norm_kind kin
 
     if (kind == MPL_NORM_LAYER_PLAIN)
         return norm;
+    if (kind == MPL_NORM_LAYER || kind == MPL_NORM_LAYER_ONE)
+        mpl_te_add_norm(network);
     norm.weight = mpl_network_add_under(network, name, ".weight", shape);
     if (kind == MPL_NORM_LAYER || kind == MPL_NORM_LAYER_ONE)
         norm.bias = mpl_network_add_under(network, name, ".bias", shape);
@@ -35,6 +38,8 @@ struct mpl_norm mpl_norm_add_by_head(struct mpl_network *network, enum mpl_norm_
     struct mpl_norm norm = {kind, MPL_NO_PARAMETER, MPL_NO_PARAMETER};
     char path[64];
 
+    if (kind == MPL_NORM_LAYER_HEADS)
+        mpl_te_add_norm(network);
     for (int64_t i = 0; kind == MPL_NORM_LAYER_HEADS && i < heads; i++) {
         uint32_t weight;
 

@@ -203,6 +203,8 @@ enum memplan_status mpl_plan_check(const struct mpl_plan *plan, struct memplan_e
     if (!status)
         status = mpl_check_float8(plan, err);
     if (!status)
+        status = mpl_check_te(plan, err);
+    if (!status)
         status = is_eagle3(plan) ? mpl_check_eagle3(plan, err) : mpl_check_causal(plan, err);
     if (!status)
         status = mpl_check_around(plan, err);

@@ -22,6 +22,9 @@ enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct mempl
 /** What products in float8 need, or was not compared: check_float8.c. */
 enum memplan_status mpl_check_float8(const struct mpl_plan *plan, struct memplan_error *err);
 
+/** What Transformer Engine's modules need, or is not modelled: check_te.c. */
+enum memplan_status mpl_check_te(const struct mpl_plan *plan, struct memplan_error *err);
+
 /** What speculators' trainer does not do, or was not compared: check_eagle3.c. */
 enum memplan_status mpl_check_eagle3(const struct mpl_plan *plan, struct memplan_error *err);
 

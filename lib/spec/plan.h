@@ -292,6 +292,19 @@ struct mpl_float8_spec {
     bool gathers_weights; /* FSDP2 gathers weights in float8 */
 };
 
+/** Recipes of Transformer Engine that are modelled. */
+enum mpl_te_recipe {
+    MPL_TE_NONE = 0,
+    MPL_TE_DELAYED, /* DelayedScaling */
+    MPL_TE_CURRENT, /* Float8CurrentScaling */
+};
+
+/** te.Linear in place of nn.Linear. */
+struct mpl_te_spec {
+    enum mpl_te_recipe recipe;
+    int64_t amax_history_len; /* delayed: rows of each layer's history */
+};
+
 /** An evaluation after the last step. */
 struct mpl_evaluation {
     int64_t batches;                     /* 0: none */
@@ -324,6 +337,7 @@ struct mpl_training {
     struct mpl_lora lora;
     struct mpl_quantization quantization;
     struct mpl_float8_spec float8;
+    struct mpl_te_spec te;
     bool prepare_for_kbit; /* peft's prepare_model_for_kbit_training was called */
     bool from_config;      /* the model is made on the card with random weights, not loaded */
     bool packing_check;    /* transformers looks for packed sequences in the positions */

@@ -178,6 +178,13 @@ const struct mpl_word mpl_float8_recipe_words[] = {
     NOT("mxfp8"),
     NOT("blockwise"),
     END};
+const struct mpl_word mpl_te_recipe_words[] = {YES("none", MPL_TE_NONE),
+                                               YES("delayed", MPL_TE_DELAYED),
+                                               YES("current", MPL_TE_CURRENT),
+                                               NOT("mxfp8"),
+                                               NOT("float8_block"),
+                                               NOT("nvfp4"),
+                                               END};
 
 const struct mpl_word mpl_loss_words[] = {
     SAY("cross_entropy", MPL_LOSS_CROSS_ENTROPY,

@@ -22,6 +22,7 @@ extern const struct mpl_word mpl_adapter_code_words[];
 extern const struct mpl_word mpl_quantization_words[];
 extern const struct mpl_word mpl_quantization_type_words[];
 extern const struct mpl_word mpl_float8_recipe_words[];
+extern const struct mpl_word mpl_te_recipe_words[];
 extern const struct mpl_word mpl_checkpointing_words[];
 extern const struct mpl_word mpl_loss_words[];
 extern const struct mpl_word mpl_reference_words[];

@@ -2,6 +2,7 @@
 /* The training loop: forward, backward and optimizer step, as many as the plan says. */
 #include "base/fail.h"
 #include "op/op.h"
+#include "part/te.h"
 #include "step/around.h"
 #include "step/repeat.h"
 #include "step/run.h"
@@ -69,7 +70,8 @@ static struct mpl_tensor *forward(struct mpl_run *run, bool is_sampled)
     tape->autocast = MPL_DTYPE_NONE;
     tape->saves_on_host = false;
     mpl_trainer_metrics(tape, t, &logits);
-    mpl_drop(tape, run->kept_logits); /* the name is bound to the new output only now */
+    mpl_te_leave(tape, &run->network); /* the outermost of what accelerate puts around forward */
+    mpl_drop(tape, run->kept_logits);  /* the name is bound to the new output only now */
     mpl_drop(tape, run->kept_loss);
     run->kept_logits = t->keep_outputs ? logits : NULL;
     run->kept_loss = t->keep_outputs && output_has_loss(t) && !is_sampled ? mpl_hold(loss) : NULL;

@@ -12,6 +12,7 @@
 
 struct mpl_adapter;
 struct mpl_float8_config;
+struct mpl_te_layer;
 struct mpl_linear;
 struct mpl_network;
 struct mpl_quantized;
@@ -38,6 +39,8 @@ struct mpl_parameter {
     struct mpl_adapter *adapter;     /* of a linear layer's weight (arch/adapter.h); NULL: none */
     struct mpl_quantized *quantized; /* kept in 4 bits (op/linear_4bit.h); NULL: as it is */
     const struct mpl_float8_config *float8; /* of a linear layer's weight (op/linear_float8.h) */
+    struct mpl_te_layer *te;         /* of a te.Linear's weight (op/linear_te.h); NULL: none such */
+    bool is_te_bias;                 /* of a te.Linear */
     struct mpl_tensor *float8_scale; /* of a weight that was gathered in float8; NULL: it was not */
     int64_t packed_numel;            /* quantized: elements of its tensor, which passes for dtype */
     int64_t shards;                  /* FSDP2: how many ranks share it; 0: not sharded */

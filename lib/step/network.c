@@ -324,6 +324,34 @@ static void prepare_for_kbit(struct mpl_tape *tape, struct mpl_network *network)
     mpl_tape_empty_cache(tape);
 }
 
+/* A parameter of a te.Linear. */
+static bool is_te(const struct mpl_parameter *p)
+{
+    return p->te || p->is_te_bias;
+}
+
+/* accelerator.prepare() puts te.Linear in the place of nn.Linear: its parameters are made on the
+ * card, before the rest of the model comes there. Where the model lies on the card already, the
+ * optimizer and two dictionaries hold the old ones until all are replaced (accelerate 1.15.0:
+ * accelerator.py, _prepare_te). */
+static void make_te(struct mpl_tape *tape, struct mpl_network *network)
+{
+    struct mpl_tensor **old =
+        mpl_arena_zalloc(&tape->arena, (network->parameter_count + 1) * sizeof(*old));
+
+    if (!old) {
+        mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
+        return;
+    }
+    for (uint32_t i = 0; i < network->parameter_count; i++)
+        if (is_te(&network->parameters[i])) {
+            old[i] = network->parameters[i].tensor;
+            mpl_network_materialize_one(tape, network, i);
+        }
+    for (uint32_t i = 0; i < network->parameter_count; i++)
+        mpl_drop(tape, old[i]);
+}
+
 static void make_all(struct mpl_tape *tape, struct mpl_network *network, bool are_adapters)
 {
     const bool is_in_place = network->plan->training.from_config;
@@ -331,7 +359,7 @@ static void make_all(struct mpl_tape *tape, struct mpl_network *network, bool ar
     for (uint32_t i = 0; i < network->parameter_count; i++) {
         struct mpl_parameter *p = &network->parameters[i];
 
-        if (p->is_adapter != are_adapters)
+        if (p->is_adapter != are_adapters || (!is_in_place && is_te(p)))
             continue;
         mpl_network_materialize_one(tape, network, i);
         if (p->quantized && !is_in_place)
@@ -348,12 +376,16 @@ void mpl_network_materialize(struct mpl_tape *tape, struct mpl_network *network)
 {
     const struct mpl_training *t = &network->plan->training;
 
+    if (network->te && !t->from_config)
+        make_te(tape, network);
     make_all(tape, network, false);
     mpl_network_remake_tied(tape, network);
     if (t->from_config && !network->sharding)
         make_and_tie(tape, network);
     if (t->from_config && is_quantized(network))
         quantize_in_place(tape, network);
+    if (network->te && t->from_config)
+        make_te(tape, network);
     if (t->prepare_for_kbit)
         prepare_for_kbit(tape, network);
     make_all(tape, network, true);

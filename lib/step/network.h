@@ -16,6 +16,7 @@ struct mpl_batch {
 };
 
 struct mpl_network;
+struct mpl_te;
 struct mpl_fsdp2;
 struct mpl_optim;
 
@@ -82,6 +83,7 @@ struct mpl_network {
     const struct mpl_float8_config *float8; /* of all layers that compute in float8 */
     uint32_t first_linear, last_linear;     /* their weights, when has_linear */
     bool has_linear, has_float8_head;       /* kept with float8 only */
+    struct mpl_te *te;                      /* part/te.h; NULL: none */
     struct mpl_module *modules;             /* modules[0] is the root: what no other module owns */
     uint32_t module_count;
     mpl_network_forward *forward;

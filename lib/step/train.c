@@ -10,6 +10,7 @@
 #include "parallel/zero_redundancy.h"
 #include "part/adapter.h"
 #include "part/float8.h"
+#include "part/te.h"
 #include "step/around.h"
 #include "step/frozen.h"
 #include "step/reference.h"
@@ -94,7 +95,8 @@ static enum memplan_status run_plan(struct mpl_run *run, const struct mpl_trace_
     run->network.arena = &run->tape->arena;
     if ((status = mpl_arch_build(arch, &run->network, err)) ||
         (status = mpl_adapter_check(&run->network, err)) ||
-        (status = mpl_float8_check(&run->network, err)))
+        (status = mpl_float8_check(&run->network, err)) ||
+        (status = mpl_te_check(&run->network, err)))
         return status;
     if ((status = mpl_reference_build(&run->network, err)) ||
         (status = mpl_network_freeze(&run->network, err)) ||
