@@ -221,12 +221,6 @@ static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
 /* ---- around the layers ------------------------------------------------------------------------
  */
 
-static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
-                               struct mpl_shape shape)
-{
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 /* alibi [b * heads, 1, s] in dtype; held */
 static struct mpl_tensor *make_alibi(struct mpl_tape *tape, struct mpl_lm *lm, enum mpl_dtype dtype)
 {
@@ -237,20 +231,20 @@ static struct mpl_tensor *make_alibi(struct mpl_tape *tape, struct mpl_lm *lm, e
 
     if (!lm->attention_mask) {
         lm->locals[SLOPES] = slopes;
-        places = made(tape, "arange.default", MPL_INT64, mpl_shape1(s));
-        alibi = made(tape, "mul.Tensor", MPL_FLOAT32, mpl_shape3(heads, one, s));
+        places = mpl_hold_empty(tape, "arange.default", MPL_INT64, mpl_shape1(s));
+        alibi = mpl_hold_empty(tape, "mul.Tensor", MPL_FLOAT32, mpl_shape3(heads, one, s));
         mpl_drop(tape, places);
         mpl_rebind(tape, &alibi,
                    mpl_op_to(tape,
-                             mpl_return(made(tape, "repeat.default", MPL_FLOAT32,
-                                             mpl_shape3(mpl_dim_mul(b, heads), one, s))),
+                             mpl_return(mpl_hold_empty(tape, "repeat.default", MPL_FLOAT32,
+                                                       mpl_shape3(mpl_dim_mul(b, heads), one, s))),
                              dtype));
         return alibi;
     }
-    places = made(tape, "cumsum.default", MPL_INT64, mpl_shape2(b, s));
+    places = mpl_hold_empty(tape, "cumsum.default", MPL_INT64, mpl_shape2(b, s));
     mpl_rebind(tape, &places, mpl_op_map(tape, "sub.Tensor", MPL_INT64, places, NULL));
     mpl_rebind(tape, &places, mpl_op_map(tape, "mul.Tensor", MPL_INT64, places, NULL));
-    alibi = made(tape, "mul.Tensor", MPL_FLOAT32, mpl_shape3(b, heads, s));
+    alibi = mpl_hold_empty(tape, "mul.Tensor", MPL_FLOAT32, mpl_shape3(b, heads, s));
     mpl_rebind(tape, &alibi,
                mpl_op_to(tape,
                          mpl_op_reshape(tape, alibi, mpl_shape3(mpl_dim_mul(b, heads), one, s)),

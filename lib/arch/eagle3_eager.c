@@ -10,13 +10,6 @@
 #include "part/decoder.h"
 #include "part/masking.h"
 
-/* A held temporary. */
-static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
-                               struct mpl_shape shape)
-{
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 /* ---- layer ------------------------------------------------------------------------------------
  */
 
@@ -27,8 +20,8 @@ static void split_backward(struct mpl_tape *tape, struct mpl_node *node, struct 
     const struct mpl_edge *edge = &node->edges[0];
 
     (void)out;
-    in[0] = made(tape, "cat.default", (enum mpl_dtype)edge->dtype,
-                 mpl_shape3(edge->dim[0], edge->dim[1], edge->dim[2]));
+    in[0] = mpl_hold_empty(tape, "cat.default", (enum mpl_dtype)edge->dtype,
+                           mpl_shape3(edge->dim[0], edge->dim[1], edge->dim[2]));
 }
 
 /* x.split(hidden, -1): two held views. */
@@ -173,21 +166,23 @@ static void loss_backward(struct mpl_tape *tape, struct mpl_node *node, struct m
     const struct mpl_shape whole = mpl_shape3(edge->dim[0], edge->dim[1], edge->dim[2]);
     const struct mpl_shape one = mpl_shape1(mpl_dim(1)), scalar = {0};
     struct mpl_shape shape = whole;
-    struct mpl_tensor *grad = made(tape, "mul.Tensor", MPL_FLOAT32, scalar);
+    struct mpl_tensor *grad = mpl_hold_empty(tape, "mul.Tensor", MPL_FLOAT32, scalar);
 
     (void)out;
     shape.dim[1].n = node->arg[0];
-    mpl_eagle3_assign(tape, &grad, made(tape, "div.Scalar", MPL_FLOAT32, one));
-    mpl_eagle3_assign(tape, &grad, made(tape, "div.Tensor", MPL_FLOAT32, one));
+    mpl_eagle3_assign(tape, &grad, mpl_hold_empty(tape, "div.Scalar", MPL_FLOAT32, one));
+    mpl_eagle3_assign(tape, &grad, mpl_hold_empty(tape, "div.Tensor", MPL_FLOAT32, one));
     mpl_eagle3_end_saved(tape, node, DENOMINATOR);
-    mpl_eagle3_assign(tape, &grad, made(tape, "mul.Tensor", dtype, shape));
-    mpl_eagle3_assign(tape, &grad, made(tape, "neg.default", dtype, shape));
-    mpl_eagle3_assign(tape, &grad, made(tape, "mul.Tensor", dtype, shape));
+    mpl_eagle3_assign(tape, &grad, mpl_hold_empty(tape, "mul.Tensor", dtype, shape));
+    mpl_eagle3_assign(tape, &grad, mpl_hold_empty(tape, "neg.default", dtype, shape));
+    mpl_eagle3_assign(tape, &grad, mpl_hold_empty(tape, "mul.Tensor", dtype, shape));
     mpl_eagle3_end_saved(tape, node, TARGETS);
-    mpl_eagle3_assign(tape, &grad, made(tape, "_log_softmax_backward_data.default", dtype, shape));
+    mpl_eagle3_assign(tape, &grad,
+                      mpl_hold_empty(tape, "_log_softmax_backward_data.default", dtype, shape));
     mpl_eagle3_end_saved(tape, node, LOG_PROBABILITIES);
     if (shape.dim[1].n != whole.dim[1].n)
-        mpl_eagle3_assign(tape, &grad, made(tape, "slice_backward.default", dtype, whole));
+        mpl_eagle3_assign(tape, &grad,
+                          mpl_hold_empty(tape, "slice_backward.default", dtype, whole));
     in[0] = grad;
 }
 
@@ -195,13 +190,13 @@ static void loss_backward(struct mpl_tape *tape, struct mpl_node *node, struct m
 static struct mpl_tensor *each_loss(struct mpl_tape *tape, enum mpl_dtype dtype,
                                     struct mpl_shape shape)
 {
-    struct mpl_tensor *product = made(tape, "mul.Tensor", dtype, shape);
-    struct mpl_tensor *entropy = made(tape, "xlogy.Tensor", dtype, shape);
-    struct mpl_tensor *each = made(tape, "sub.Tensor", dtype, shape);
+    struct mpl_tensor *product = mpl_hold_empty(tape, "mul.Tensor", dtype, shape);
+    struct mpl_tensor *entropy = mpl_hold_empty(tape, "xlogy.Tensor", dtype, shape);
+    struct mpl_tensor *each = mpl_hold_empty(tape, "sub.Tensor", dtype, shape);
 
     mpl_drop(tape, entropy);
     mpl_drop(tape, product);
-    mpl_eagle3_assign(tape, &each, made(tape, "mul.Tensor", dtype, shape));
+    mpl_eagle3_assign(tape, &each, mpl_hold_empty(tape, "mul.Tensor", dtype, shape));
     return each;
 }
 
@@ -209,27 +204,28 @@ static struct mpl_tensor *each_loss(struct mpl_tape *tape, enum mpl_dtype dtype,
 static void accuracy(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl_dim m)
 {
     const struct mpl_shape row = mpl_shape2(mpl_dim(1), m), scalar = {0};
-    struct mpl_tensor *best = made(tape, "argmax.default", MPL_INT64, row);
-    struct mpl_tensor *wanted = made(tape, "argmax.default", MPL_INT64, row);
-    struct mpl_tensor *same = made(tape, "eq.Tensor", MPL_BOOL, row);
-    struct mpl_tensor *right = made(tape, "sum.default", MPL_INT64, scalar), *selected, *wide;
+    struct mpl_tensor *best = mpl_hold_empty(tape, "argmax.default", MPL_INT64, row);
+    struct mpl_tensor *wanted = mpl_hold_empty(tape, "argmax.default", MPL_INT64, row);
+    struct mpl_tensor *same = mpl_hold_empty(tape, "eq.Tensor", MPL_BOOL, row);
+    struct mpl_tensor *right = mpl_hold_empty(tape, "sum.default", MPL_INT64, scalar), *selected,
+                      *wide;
     struct mpl_tensor *sum, *first, *second, *total;
 
     mpl_drop(tape, same);
-    selected = made(tape, "masked_select.default", MPL_BOOL, row);
-    wide = made(tape, "_to_copy.default", MPL_FLOAT32, row);
-    sum = made(tape, "sum.default", MPL_FLOAT32, scalar);
+    selected = mpl_hold_empty(tape, "masked_select.default", MPL_BOOL, row);
+    wide = mpl_hold_empty(tape, "_to_copy.default", MPL_FLOAT32, row);
+    sum = mpl_hold_empty(tape, "sum.default", MPL_FLOAT32, scalar);
     mpl_drop(tape, wide);
-    first = made(tape, "div.Tensor", MPL_FLOAT32, scalar);
-    total = made(tape, "add.Tensor", MPL_FLOAT32, scalar);
-    second = made(tape, "div.Tensor", MPL_FLOAT32, scalar);
+    first = mpl_hold_empty(tape, "div.Tensor", MPL_FLOAT32, scalar);
+    total = mpl_hold_empty(tape, "add.Tensor", MPL_FLOAT32, scalar);
+    second = mpl_hold_empty(tape, "div.Tensor", MPL_FLOAT32, scalar);
     mpl_drop(tape, total);
     mpl_drop(tape, best);
     mpl_drop(tape, wanted);
     mpl_drop(tape, selected);
     mpl_drop(tape, right);
     mpl_drop(tape, sum);
-    mpl_eagle3_return(e, made(tape, "clone.default", MPL_FLOAT32, scalar));
+    mpl_eagle3_return(e, mpl_hold_empty(tape, "clone.default", MPL_FLOAT32, scalar));
     mpl_eagle3_return(e, first);
     mpl_eagle3_return(e, second);
 }
@@ -246,17 +242,17 @@ static struct mpl_tensor *loss(struct mpl_tape *tape, struct mpl_eagle3 *e,
     struct mpl_tensor *saved[LOSS_SAVES], *each, *value;
 
     (void)targets;
-    saved[LOG_PROBABILITIES] = made(tape, "_log_softmax.default", dtype, shape);
-    saved[TARGETS] = made(tape, "_softmax.default", dtype, shape);
+    saved[LOG_PROBABILITIES] = mpl_hold_empty(tape, "_log_softmax.default", dtype, shape);
+    saved[TARGETS] = mpl_hold_empty(tape, "_softmax.default", dtype, shape);
     each = each_loss(tape, dtype, shape);
-    value = made(tape, "sum.dim_IntList", MPL_INT64, one);
-    saved[DENOMINATOR] = made(tape, "add.Tensor", MPL_FLOAT32, one);
+    value = mpl_hold_empty(tape, "sum.dim_IntList", MPL_INT64, one);
+    saved[DENOMINATOR] = mpl_hold_empty(tape, "add.Tensor", MPL_FLOAT32, one);
     mpl_drop(tape, value);
-    value = made(tape, "sum.dim_IntList", MPL_FLOAT32, one);
-    mpl_eagle3_assign(tape, &value, made(tape, "div.Tensor", MPL_FLOAT32, one));
-    mpl_eagle3_assign(tape, &value, made(tape, "mean.default", MPL_FLOAT32, scalar));
+    value = mpl_hold_empty(tape, "sum.dim_IntList", MPL_FLOAT32, one);
+    mpl_eagle3_assign(tape, &value, mpl_hold_empty(tape, "div.Tensor", MPL_FLOAT32, one));
+    mpl_eagle3_assign(tape, &value, mpl_hold_empty(tape, "mean.default", MPL_FLOAT32, scalar));
     mpl_drop(tape, each);
-    mpl_eagle3_assign(tape, &value, made(tape, "mul.Tensor", MPL_FLOAT32, scalar));
+    mpl_eagle3_assign(tape, &value, mpl_hold_empty(tape, "mul.Tensor", MPL_FLOAT32, scalar));
     for (int i = 0; i < LOSS_SAVES; i++) {
         mpl_save(tape, node, saved[i]);
         mpl_drop(tape, saved[i]);

@@ -12,17 +12,11 @@
 
 enum { FLEX_Q, FLEX_K, FLEX_V, FLEX_OUT, FLEX_LSE, FLEX_SAVES };
 
-static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
-                               struct mpl_shape shape)
-{
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 /* Takes something and gives it back at once. */
 static void pass(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
                  struct mpl_shape shape)
 {
-    mpl_drop(tape, made(tape, op, dtype, shape));
+    mpl_drop(tape, mpl_hold_empty(tape, op, dtype, shape));
 }
 
 /* ---- not compiled -----------------------------------------------------------------------------
@@ -53,14 +47,14 @@ static struct dense dense_of(struct mpl_tape *tape, const struct mpl_tensor *q,
 
 static struct mpl_tensor *scores(const struct dense *s, const char *op, enum mpl_dtype dtype)
 {
-    return made(s->tape, op, dtype, s->scores);
+    return mpl_hold_empty(s->tape, op, dtype, s->scores);
 }
 
 /* a.to(float32) @ b.to(float32).transpose(-2, -1): float32 scores; held */
 static struct mpl_tensor *product(const struct dense *s)
 {
-    struct mpl_tensor *a = made(s->tape, "_to_copy.default", MPL_FLOAT32, s->q);
-    struct mpl_tensor *b = made(s->tape, "_to_copy.default", MPL_FLOAT32, s->k);
+    struct mpl_tensor *a = mpl_hold_empty(s->tape, "_to_copy.default", MPL_FLOAT32, s->q);
+    struct mpl_tensor *b = mpl_hold_empty(s->tape, "_to_copy.default", MPL_FLOAT32, s->k);
     struct mpl_tensor *out = scores(s, "bmm.default", MPL_FLOAT32);
 
     mpl_drop(s->tape, a);
@@ -91,7 +85,7 @@ static void inner(const struct dense *s, struct mpl_tensor **scaled_out,
 static struct mpl_tensor *empty_rows(const struct dense *s)
 {
     struct mpl_tensor *each = scores(s, "eq.Scalar", MPL_BOOL);
-    struct mpl_tensor *rows = made(s->tape, "all.dim", MPL_BOOL, s->rows);
+    struct mpl_tensor *rows = mpl_hold_empty(s->tape, "all.dim", MPL_BOOL, s->rows);
 
     mpl_drop(s->tape, each);
     return rows;
@@ -100,13 +94,14 @@ static struct mpl_tensor *empty_rows(const struct dense *s)
 /* logsumexp, largest score: float32 for each row; the first is held */
 static struct mpl_tensor *row_sums(const struct dense *s)
 {
-    struct mpl_tensor *most = made(s->tape, "amax.default", MPL_FLOAT32, s->rows);
-    struct mpl_tensor *sums = made(s->tape, "logsumexp.default", MPL_FLOAT32, s->rows), *rows;
+    struct mpl_tensor *most = mpl_hold_empty(s->tape, "amax.default", MPL_FLOAT32, s->rows);
+    struct mpl_tensor *sums = mpl_hold_empty(s->tape, "logsumexp.default", MPL_FLOAT32, s->rows),
+                      *rows;
 
     pass(s->tape, "sub.Tensor", MPL_FLOAT32, s->scores);
     mpl_drop(s->tape, most);
     rows = empty_rows(s);
-    mpl_eagle3_assign(s->tape, &sums, made(s->tape, "where.self", MPL_FLOAT32, s->rows));
+    mpl_eagle3_assign(s->tape, &sums, mpl_hold_empty(s->tape, "where.self", MPL_FLOAT32, s->rows));
     pass(s->tape, "max.dim", MPL_FLOAT32, s->rows);
     pass(s->tape, "max.dim", MPL_INT64, s->rows);
     mpl_drop(s->tape, rows);
@@ -126,17 +121,18 @@ static struct mpl_tensor *safe_softmax(const struct dense *s)
  * even when there is nothing to repeat. */
 static struct mpl_tensor *dense_forward(const struct dense *s, struct mpl_tensor **lse_out)
 {
-    struct mpl_tensor *value = made(s->tape, "repeat_interleave.self_int", s->dtype, s->k);
-    struct mpl_tensor *key = made(s->tape, "repeat_interleave.self_int", s->dtype, s->k);
+    struct mpl_tensor *value =
+        mpl_hold_empty(s->tape, "repeat_interleave.self_int", s->dtype, s->k);
+    struct mpl_tensor *key = mpl_hold_empty(s->tape, "repeat_interleave.self_int", s->dtype, s->k);
     struct mpl_tensor *scaled, *masked, *sums, *narrow, *out;
 
     inner(s, &scaled, &masked);
     sums = row_sums(s);
     mpl_eagle3_assign(s->tape, &masked, safe_softmax(s));
     narrow = scores(s, "_to_copy.default", s->dtype);
-    out = made(s->tape, "bmm.default", s->dtype, s->q);
+    out = mpl_hold_empty(s->tape, "bmm.default", s->dtype, s->q);
     mpl_drop(s->tape, narrow);
-    *lse_out = made(s->tape, "div.Tensor", MPL_FLOAT32, s->rows);
+    *lse_out = mpl_hold_empty(s->tape, "div.Tensor", MPL_FLOAT32, s->rows);
     mpl_drop(s->tape, sums);
     mpl_drop(s->tape, scaled);
     mpl_drop(s->tape, masked);
@@ -158,13 +154,13 @@ static struct mpl_tensor *softmax_again(const struct dense *s)
 /* sum(out * grad_out, -1): a float32 for each row; held */
 static struct mpl_tensor *sum_scores(const struct dense *s)
 {
-    struct mpl_tensor *a = made(s->tape, "_to_copy.default", MPL_FLOAT32, s->q);
-    struct mpl_tensor *b = made(s->tape, "_to_copy.default", MPL_FLOAT32, s->q);
-    struct mpl_tensor *c = made(s->tape, "mul.Tensor", MPL_FLOAT32, s->q), *sum;
+    struct mpl_tensor *a = mpl_hold_empty(s->tape, "_to_copy.default", MPL_FLOAT32, s->q);
+    struct mpl_tensor *b = mpl_hold_empty(s->tape, "_to_copy.default", MPL_FLOAT32, s->q);
+    struct mpl_tensor *c = mpl_hold_empty(s->tape, "mul.Tensor", MPL_FLOAT32, s->q), *sum;
 
     mpl_drop(s->tape, a);
     mpl_drop(s->tape, b);
-    sum = made(s->tape, "sum.dim_IntList", MPL_FLOAT32, s->rows);
+    sum = mpl_hold_empty(s->tape, "sum.dim_IntList", MPL_FLOAT32, s->rows);
     mpl_drop(s->tape, c);
     return sum;
 }
@@ -179,7 +175,7 @@ static struct mpl_tensor *grad_scores(const struct dense *s, struct mpl_tensor *
     inner(s, &locals[0], &locals[1]);
     locals[2] = softmax_again(s);
     narrow = scores(s, "_to_copy.default", s->dtype);
-    *grad_value_out = made(s->tape, "bmm.default", s->dtype, s->k);
+    *grad_value_out = mpl_hold_empty(s->tape, "bmm.default", s->dtype, s->k);
     mpl_drop(s->tape, narrow);
     locals[3] = product(s);
     sums = sum_scores(s);
@@ -206,13 +202,13 @@ static void dense_backward(const struct dense *s, struct mpl_tensor *const saved
     for (int i = 0; i < 3; i++)
         in[i] = mpl_rule_like(s->tape, "new_empty.default", saved[i], NULL);
     for (int i = 0; i < 2; i++)
-        copies[i] = made(s->tape, "repeat_interleave.self_int", s->dtype, s->k);
+        copies[i] = mpl_hold_empty(s->tape, "repeat_interleave.self_int", s->dtype, s->k);
     grad = grad_scores(s, locals, &computed[FLEX_V]);
-    computed[FLEX_Q] = made(s->tape, "bmm.default", s->dtype, s->q);
-    computed[FLEX_K] = made(s->tape, "bmm.default", s->dtype, s->k);
+    computed[FLEX_Q] = mpl_hold_empty(s->tape, "bmm.default", s->dtype, s->q);
+    computed[FLEX_K] = mpl_hold_empty(s->tape, "bmm.default", s->dtype, s->k);
     for (int i = FLEX_K; i <= FLEX_V; i++)
         mpl_eagle3_assign(s->tape, &computed[i],
-                          made(s->tape, "sum.dim_IntList", s->dtype, saved[i]->shape));
+                          mpl_hold_empty(s->tape, "sum.dim_IntList", s->dtype, saved[i]->shape));
     for (int i = 0; i < 3; i++)
         mpl_drop(s->tape, computed[i]);
     for (int i = 0; i < 5; i++)
@@ -264,8 +260,8 @@ struct mpl_tensor *mpl_eagle3_flex(struct mpl_tape *tape, const struct mpl_eagle
         out = mpl_return(dense_forward(&s, &lse));
     } else {
         out = mpl_empty_like(tape, "flex_attention", (enum mpl_dtype)q->dtype, q, NULL);
-        lse = made(tape, "flex_attention", MPL_FLOAT32,
-                   mpl_shape3(q->shape.dim[0], q->shape.dim[1], q->shape.dim[2]));
+        lse = mpl_hold_empty(tape, "flex_attention", MPL_FLOAT32,
+                             mpl_shape3(q->shape.dim[0], q->shape.dim[1], q->shape.dim[2]));
     }
     mpl_save(tape, node, q);
     mpl_save(tape, node, k);

@@ -368,12 +368,6 @@ static struct mpl_tensor *layer_forward(struct mpl_tape *tape, void *context,
     return mpl_return(out);
 }
 
-static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
-                               struct mpl_shape shape)
-{
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 /* build_alibi_tensor(mask, heads, dtype), as a view [b, heads, 1, s] */
 static void make_alibi(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tensor *mask)
 {
@@ -383,13 +377,13 @@ static void make_alibi(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_tens
     struct mpl_tensor *slopes, *places, *half, *alibi;
 
     lm->locals[MASK] = mask ? mpl_hold(mpl_return(mpl_hold(mask)))
-                            : made(tape, "ones.default", MPL_INT64, mpl_shape2(b, s));
+                            : mpl_hold_empty(tape, "ones.default", MPL_INT64, mpl_shape2(b, s));
     slopes = mpl_alibi_slopes(tape, count);
-    places = made(tape, "cumsum.default", MPL_INT64, mpl_shape2(b, s));
+    places = mpl_hold_empty(tape, "cumsum.default", MPL_INT64, mpl_shape2(b, s));
     mpl_rebind(tape, &places, mpl_op_map(tape, "sub.Tensor", MPL_INT64, places, NULL));
     mpl_rebind(tape, &places, mpl_op_map(tape, "mul.Tensor", MPL_INT64, places, NULL));
-    half = made(tape, "_to_copy.default", MPL_BFLOAT16, mpl_shape2(heads, one));
-    alibi = made(tape, "mul.Tensor", MPL_BFLOAT16, mpl_shape4(b, heads, one, s));
+    half = mpl_hold_empty(tape, "_to_copy.default", MPL_BFLOAT16, mpl_shape2(heads, one));
+    alibi = mpl_hold_empty(tape, "mul.Tensor", MPL_BFLOAT16, mpl_shape4(b, heads, one, s));
     mpl_drop(tape, half);
     lm->alibi = mpl_hold(mpl_op_to(tape, alibi, (enum mpl_dtype)lm->embeds->dtype));
     mpl_drop(tape, alibi);
@@ -416,17 +410,19 @@ static void add_alibi(struct mpl_tape *tape, const struct mpl_lm *lm, struct mpl
     if (mask->tensor->is_void)
         return;
     if (mask->tensor->dtype == MPL_BOOL) {
-        struct mpl_tensor *zero = made(tape, "full.default", dtype, scalar);
+        struct mpl_tensor *zero = mpl_hold_empty(tape, "full.default", dtype, scalar);
 
-        low = made(tape, "scalar_tensor.default", dtype, scalar);
-        mpl_rebind(tape, &mask->tensor, mpl_return(made(tape, "where.self", dtype, whole)));
+        low = mpl_hold_empty(tape, "scalar_tensor.default", dtype, scalar);
+        mpl_rebind(tape, &mask->tensor,
+                   mpl_return(mpl_hold_empty(tape, "where.self", dtype, whole)));
         mpl_drop(tape, low);
         mpl_drop(tape, zero);
     }
-    scaled = made(tape, "div.Tensor", dtype, lm->alibi->shape);
-    low = made(tape, "lt.Scalar", MPL_BOOL, whole);
+    scaled = mpl_hold_empty(tape, "div.Tensor", dtype, lm->alibi->shape);
+    low = mpl_hold_empty(tape, "lt.Scalar", MPL_BOOL, whole);
     whole.dim[1] = lm->alibi->shape.dim[1];
-    mpl_rebind(tape, &mask->tensor, mpl_return(made(tape, "masked_fill.Scalar", dtype, whole)));
+    mpl_rebind(tape, &mask->tensor,
+               mpl_return(mpl_hold_empty(tape, "masked_fill.Scalar", dtype, whole)));
     mpl_drop(tape, low);
     mpl_drop(tape, scaled);
 }

@@ -6,12 +6,12 @@
 #include "base/fail.h"
 #include "ingest/document.h"
 #include "ingest/json.h"
+#include "ingest/preset.h"
 #include "ingest/value.h"
 #include "spec/check.h"
 #include "spec/config_class.h"
 #include "spec/text.h"
 #include "spec/words.h"
-#include "table/framework.h"
 
 #define NOT_WRITTEN "" /* pointer of a default, which cannot be wrong */
 
@@ -24,9 +24,7 @@ struct binding {
     struct mpl_notes *notes;
     enum mpl_family family;
     const struct mpl_config_class *config;
-    const char *framework; /* whose defaults are asked first; NULL: a plain loop */
-    const char *framework_version;
-    struct mpl_framework_releases releases;
+    struct mpl_preset preset; /* asked before the table's defaults */
     bool is_given[MPL_FIELD_LIMIT];
 };
 
@@ -88,15 +86,6 @@ static enum memplan_status bind_dtype(struct binding *b, const struct mpl_field 
     return status;
 }
 
-static struct mpl_release release_of(const char *text)
-{
-    struct mpl_version version = {0};
-
-    if (text)
-        mpl_version_parse(text, &version); /* a wrong one is refused where its field is bound */
-    return (struct mpl_release){version.major, version.minor};
-}
-
 /* Text of a field, or its default's. */
 static const char *text_of(const struct binding *b, const char *path)
 {
@@ -118,17 +107,14 @@ static void find_framework(struct binding *b)
 
     if (!name || b->family != MPL_FAMILY_CAUSAL)
         return;
-    b->framework = name;
-    b->framework_version = version ? version : mpl_framework_newest(name);
-    b->releases.framework = release_of(b->framework_version);
-    b->releases.transformers =
-        release_of(version && !has_own && strcmp(name, "transformers-trainer") == 0
-                       ? version
-                       : text_of(b, "software.transformers"));
-    b->releases.pytorch = release_of(text_of(b, "software.pytorch"));
+    b->preset = mpl_preset_of(name, version,
+                              version && !has_own && strcmp(name, "transformers-trainer") == 0
+                                  ? version
+                                  : text_of(b, "software.transformers"),
+                              text_of(b, "software.pytorch"));
     if (has_own && !version)
         mpl_note_add(b->notes, MPL_NOTE_DEFAULT, "framework.version",
-                     "framework.version is not given, taken as %s", b->framework_version);
+                     "framework.version is not given, taken as %s", b->preset.version);
 }
 
 /* What the trainer sets where it is not asked. */
@@ -145,16 +131,15 @@ static enum memplan_status bind_preset(struct binding *b, const struct mpl_field
     if (!status)
         mpl_note_add(b->notes, MPL_NOTE_DEFAULT, field->path,
                      "%s is not given, taken as %s: %s%s%s sets it (%s)", field->path, preset->json,
-                     b->framework, b->framework_version ? " " : "",
-                     b->framework_version ? b->framework_version : "", preset->from_where);
+                     b->preset.framework, b->preset.version ? " " : "",
+                     b->preset.version ? b->preset.version : "", preset->from_where);
     return status;
 }
 
 /* The trainer's default for a field; a plan that says null has asked for none. */
 static const struct mpl_framework_default *find_preset(const struct binding *b, const char *path)
 {
-    const struct mpl_framework_default *preset =
-        b->framework ? mpl_framework_default(b->framework, &b->releases, path) : NULL;
+    const struct mpl_framework_default *preset = mpl_preset_row(&b->preset, path);
 
     if (!preset || json_is_null(mpl_json_get(b->spec->document, path)) ||
         (preset->unless && find_value(b, preset->unless)))
@@ -165,8 +150,8 @@ static const struct mpl_framework_default *find_preset(const struct binding *b, 
 /* The release that framework.version gives, where that is transformers' own. */
 static const json_t *trainer_release(const struct binding *b, const struct mpl_field *field)
 {
-    if (field->offset != offsetof(struct mpl_plan, transformers) || !b->framework ||
-        strcmp(b->framework, "transformers-trainer") != 0)
+    if (field->offset != offsetof(struct mpl_plan, transformers) || !b->preset.framework ||
+        strcmp(b->preset.framework, "transformers-trainer") != 0)
         return NULL;
     return find_value(b, "framework.version");
 }

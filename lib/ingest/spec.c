@@ -9,9 +9,8 @@
 #include "base/fail.h"
 #include "ingest/document.h"
 #include "ingest/json.h"
+#include "ingest/preset.h"
 #include "ingest/value.h"
-#include "spec/text.h"
-#include "table/framework.h"
 
 enum memplan_status mpl_spec_finish(const struct mpl_spec *spec, enum memplan_status status,
                                     struct memplan_error *err)
@@ -301,19 +300,11 @@ static bool put_integer(json_t *document, const char *path, int64_t number)
 }
 
 /* What the plan's trainer sets for a field that is absent, as a new value; NULL: nothing. */
-static json_t *preset_of(const struct mpl_spec *spec, const struct mpl_plan *plan, const char *path)
+static json_t *preset_value(const struct mpl_spec *spec, const struct mpl_preset *preset,
+                            const char *path)
 {
-    const char *newest = mpl_framework_newest(plan->framework_name);
-    const struct mpl_version *t = &plan->transformers, *p = &plan->pytorch;
-    struct mpl_version own = {0};
-    const struct mpl_framework_default *row;
+    const struct mpl_framework_default *row = mpl_preset_row(preset, path);
 
-    mpl_version_parse(*plan->framework_version || !newest ? plan->framework_version : newest, &own);
-    row = mpl_framework_default(plan->framework_name,
-                                &(struct mpl_framework_releases){{own.major, own.minor},
-                                                                 {t->major, t->minor},
-                                                                 {p->major, p->minor}},
-                                path);
     if (!row || mpl_json_get(spec->document, path) ||
         (row->unless && mpl_json_get(spec->document, row->unless)))
         return NULL;
@@ -324,6 +315,9 @@ static json_t *preset_of(const struct mpl_spec *spec, const struct mpl_plan *pla
 static bool fill_in(const struct mpl_spec *spec, size_t combination, const struct mpl_plan *plan,
                     json_t *document)
 {
+    const char *version = *plan->framework_version ? plan->framework_version : NULL;
+    const struct mpl_preset trainer =
+        mpl_preset_of(plan->framework_name, version, plan->transformers.text, plan->pytorch.text);
     enum mpl_family family = mpl_family_of(plan->model.model_type);
     bool is_done = true;
 
@@ -335,7 +329,7 @@ static bool fill_in(const struct mpl_spec *spec, size_t combination, const struc
         const struct mpl_field *field = mpl_field_at(i);
         const json_t *json = mpl_json_get(document, field->path);
         json_t *fallback = spec->fallbacks[family][i];
-        json_t *preset = preset_of(spec, plan, field->path);
+        json_t *preset = preset_value(spec, &trainer, field->path);
 
         if (preset) {
             is_done &= !mpl_json_put(document, field->path, preset);

@@ -11,12 +11,6 @@
 
 enum { FLEX_Q, FLEX_K, FLEX_V, FLEX_MASK, FLEX_OUT, FLEX_LSE, FLEX_SAVES };
 
-static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
-                               struct mpl_shape shape)
-{
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 /* The list of saved tensors is the compiled function's own: it gives each up at its last use. */
 static void give_up(struct mpl_tape *tape, struct mpl_node *node, int slot)
 {
@@ -122,8 +116,8 @@ struct mpl_tensor *mpl_op_flex_attention(struct mpl_tape *tape, struct mpl_tenso
     rows = mpl_shape3(q->shape.dim[0], q->shape.dim[1], q->shape.dim[2]);
     for (int i = 0; i < 3; i++)
         states[i] = narrow(tape, inputs[i]);
-    sums = made(tape, "flex_attention", MPL_FLOAT32, rows);
-    most = made(tape, "flex_attention", MPL_FLOAT32, rows); /* the largest scores */
+    sums = mpl_hold_empty(tape, "flex_attention", MPL_FLOAT32, rows);
+    most = mpl_hold_empty(tape, "flex_attention", MPL_FLOAT32, rows); /* the largest scores */
     out = attended(tape, states[FLEX_Q], states[FLEX_V]);
     for (int i = 0; i < 3; i++)
         mpl_save(tape, node, states[i]);

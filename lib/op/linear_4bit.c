@@ -34,17 +34,10 @@ static struct mpl_tensor *flat(struct mpl_tape *tape, const char *op, enum mpl_d
     return mpl_hold(mpl_empty(tape, op, dtype, &shape));
 }
 
-static struct mpl_tensor *scalar(struct mpl_tape *tape, const char *op)
-{
-    const struct mpl_shape shape = {0};
-
-    return mpl_hold(mpl_empty(tape, op, MPL_FLOAT32, &shape));
-}
-
 /* A reduction of a whole tensor: its result, then what the kernel takes meanwhile. */
 static struct mpl_tensor *reduce(struct mpl_tape *tape, const char *op, int64_t n)
 {
-    struct mpl_tensor *out = scalar(tape, op);
+    struct mpl_tensor *out = mpl_hold_scalar(tape, op, MPL_FLOAT32);
     const struct mpl_scratch_card card = mpl_book_card(tape);
     const struct mpl_book book = {.op = op};
     struct mpl_scratch list = {0};
@@ -61,7 +54,7 @@ static struct mpl_tensor *make_code(struct mpl_tape *tape)
 {
     struct mpl_tensor *code = flat(tape, "_to_copy.default", MPL_FLOAT32, 16);
     struct mpl_tensor *magnitude = flat(tape, "abs.default", MPL_FLOAT32, 16);
-    struct mpl_tensor *largest = scalar(tape, "max.default");
+    struct mpl_tensor *largest = mpl_hold_scalar(tape, "max.default", MPL_FLOAT32);
 
     mpl_drop(tape, magnitude);
     mpl_drop(tape, largest);

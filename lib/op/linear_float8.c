@@ -155,13 +155,6 @@ struct product {
     bool is_fast;            /* use_fast_accum */
 };
 
-static struct mpl_tensor *scalar(struct mpl_tape *tape, const char *op)
-{
-    const struct mpl_shape shape = {0};
-
-    return mpl_hold(mpl_empty(tape, op, MPL_FLOAT32, &shape));
-}
-
 /* The kernel that scales rows is slow without fast accumulation: the product is scaled after it,
  * by a float32 tensor of its size, and the kernel gets ones. */
 static struct mpl_tensor *late_scale(struct mpl_tape *tape, const struct product *p,
@@ -171,7 +164,7 @@ static struct mpl_tensor *late_scale(struct mpl_tape *tape, const struct product
     struct mpl_tensor *late = mpl_hold(mpl_empty(tape, "mul.Tensor", MPL_FLOAT32, &shape));
 
     for (int i = 0; i < 2; i++) {
-        struct mpl_tensor *one = scalar(tape, "new_ones.default");
+        struct mpl_tensor *one = mpl_hold_scalar(tape, "new_ones.default", MPL_FLOAT32);
 
         mpl_drop(tape, inverse[i]);
         inverse[i] = one;
@@ -229,20 +222,6 @@ static struct mpl_tensor *multiply(struct mpl_tape *tape, const struct product *
 
 /* ---- backward ---------------------------------------------------------------------------------
  */
-
-static struct mpl_dim last_of(const struct mpl_tensor *t)
-{
-    return t->shape.dim[t->shape.ndim - 1];
-}
-
-static struct mpl_dim rows_of(const struct mpl_tensor *t)
-{
-    struct mpl_dim rows = mpl_dim(1);
-
-    for (int i = 0; i + 1 < t->shape.ndim; i++)
-        rows = mpl_dim_mul(rows, t->shape.dim[i]);
-    return rows;
-}
 
 /* What backward's frame holds until it returns. */
 struct frame {
@@ -338,10 +317,10 @@ static void backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_te
     if (x->is_void || weight_t->is_void || out[0]->is_void)
         return;
     frame.scale = node->saved_count > 2 ? mpl_saved(tape, node, 2) : NULL;
-    shape = mpl_shape2(rows_of(out[0]), last_of(out[0]));
+    shape = mpl_shape2(mpl_rule_rows(out[0]), mpl_rule_last(out[0]));
     frame.grad = mpl_rule_reshape(tape, out[0], &shape);
     grads[0] = input_gradient(tape, &frame);
-    shape = mpl_shape2(rows_of(x), last_of(x));
+    shape = mpl_shape2(mpl_rule_rows(x), mpl_rule_last(x));
     frame.x = mpl_rule_reshape(tape, x, &shape);
     grads[1] = weight_gradient(tape, &frame);
     if (mpl_needs(node, 0) && !grads[0]->is_void) {
@@ -381,8 +360,8 @@ static struct mpl_tensor *product_of(struct mpl_tape *tape, struct mpl_tensor *x
             : cast(tape, weight_t, config->is_rowwise ? AXIS_FIRST : AXIS_ALL, config);
     const struct product p = {.a = &a,
                               .b = &b,
-                              .rows = rows_of(x),
-                              .columns = last_of(weight_t),
+                              .rows = mpl_rule_rows(x),
+                              .columns = mpl_rule_last(weight_t),
                               .dtype = (enum mpl_dtype)x->dtype,
                               .is_fast = true};
     struct mpl_tensor *out = multiply(tape, &p), *view;

@@ -26,20 +26,6 @@ static bool takes_any_layout(const struct mpl_tape *tape)
     return (cc >= 10.0 && cc < 12.0) || cc >= 13.0;
 }
 
-static struct mpl_dim last_of(const struct mpl_tensor *t)
-{
-    return t->shape.dim[t->shape.ndim - 1];
-}
-
-static struct mpl_dim rows_of(const struct mpl_tensor *t)
-{
-    struct mpl_dim rows = mpl_dim(1);
-
-    for (int i = 0; i + 1 < t->shape.ndim; i++)
-        rows = mpl_dim_mul(rows, t->shape.dim[i]);
-    return rows;
-}
-
 static struct mpl_tensor *vector(struct mpl_tape *tape, const char *op, struct mpl_dim n,
                                  enum mpl_dtype dtype)
 {
@@ -56,7 +42,7 @@ static struct mpl_tensor *vector(struct mpl_tape *tape, const char *op, struct m
 static struct operand create(struct mpl_tape *tape, const struct mpl_tensor *t, bool by_columns,
                              const struct mpl_te_config *config)
 {
-    const struct mpl_shape turned = mpl_shape2(last_of(t), rows_of(t));
+    const struct mpl_shape turned = mpl_shape2(mpl_rule_last(t), mpl_rule_rows(t));
     struct operand result = {0};
 
     if (config->is_delayed)
@@ -192,7 +178,7 @@ static struct operand cast_and_sum(struct mpl_tape *tape, const struct mpl_tenso
 /* grad_output.reshape(-1, out).contiguous(); held. */
 static struct mpl_tensor *flat_gradient(struct mpl_tape *tape, struct mpl_tensor *grad)
 {
-    const struct mpl_shape shape = mpl_shape2(rows_of(grad), last_of(grad));
+    const struct mpl_shape shape = mpl_shape2(mpl_rule_rows(grad), mpl_rule_last(grad));
     struct mpl_tensor *flat = mpl_rule_reshape(tape, grad, &shape), *copy;
 
     if (flat->is_void || flat->is_contiguous)

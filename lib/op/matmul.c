@@ -17,20 +17,6 @@ void mpl_cublas_workspace(struct mpl_tape *tape)
     tape->category = category;
 }
 
-static struct mpl_dim rows_of(const struct mpl_tensor *t)
-{
-    struct mpl_dim rows = mpl_dim(1);
-
-    for (int i = 0; i + 1 < t->shape.ndim; i++)
-        rows = mpl_dim_mul(rows, t->shape.dim[i]);
-    return rows;
-}
-
-static struct mpl_dim last_of(const struct mpl_tensor *t)
-{
-    return t->shape.dim[t->shape.ndim - 1];
-}
-
 /* ---- linear ---------------------------------------------------------------------------------- */
 
 enum layout { LINEAR, CONV1D, FUNCTION };
@@ -45,7 +31,7 @@ static void product_backward(struct mpl_tape *tape, struct mpl_node *node, struc
     const bool has_bias = node->edge_count == 3, is_conv1d = layout == CONV1D;
     const bool is_input_first = has_bias || layout == FUNCTION;
     struct mpl_tensor *a = NULL, *weight = NULL, *grad;
-    struct mpl_shape flat = mpl_shape2(rows_of(out[0]), last_of(out[0])), in_shape;
+    struct mpl_shape flat = mpl_shape2(mpl_rule_rows(out[0]), mpl_rule_last(out[0])), in_shape;
     const enum mpl_dtype dtype = (enum mpl_dtype)out[0]->dtype;
     int slot = 0;
 
@@ -59,15 +45,15 @@ static void product_backward(struct mpl_tape *tape, struct mpl_node *node, struc
         const bool is_weight_turn = (pass == 0) != is_input_first;
 
         if (is_weight_turn && a && !a->is_void) {
-            struct mpl_shape shape = is_conv1d ? mpl_shape2(last_of(a), last_of(grad))
-                                               : mpl_shape2(last_of(grad), last_of(a));
+            struct mpl_shape shape = is_conv1d ? mpl_shape2(mpl_rule_last(a), mpl_rule_last(grad))
+                                               : mpl_shape2(mpl_rule_last(grad), mpl_rule_last(a));
 
             in[1] = mpl_hold(mpl_empty(tape, "mm.default", dtype, &shape));
             in[1]->is_view |= layout == LINEAR;
             mpl_cublas_workspace(tape);
         } else if (!is_weight_turn && weight && !weight->is_void) {
             struct mpl_shape shape =
-                mpl_shape2(flat.dim[0], is_conv1d ? weight->shape.dim[0] : last_of(weight));
+                mpl_shape2(flat.dim[0], is_conv1d ? weight->shape.dim[0] : mpl_rule_last(weight));
 
             in[0] = mpl_hold(mpl_empty(tape, "mm.default", dtype, &shape));
             mpl_cublas_workspace(tape);
@@ -122,7 +108,7 @@ static struct mpl_tensor *product(struct mpl_tape *tape, struct mpl_tensor *x, s
             mpl_save(tape, node, x);
         if (mpl_needs(node, 0))
             mpl_save(tape, node, w);
-        flat = mpl_shape2(rows_of(x), columns);
+        flat = mpl_shape2(mpl_rule_rows(x), columns);
         out =
             mpl_empty(tape, bias ? "addmm.default" : "mm.default", (enum mpl_dtype)x->dtype, &flat);
         mpl_cublas_workspace(tape);

@@ -40,6 +40,21 @@ static inline struct mpl_tensor *mpl_saved(struct mpl_tape *tape, struct mpl_nod
     return mpl_unpack(tape, &node->saved[i]);
 }
 
+/** The last dimension of a tensor, and all others as one: how products see it as a matrix. */
+static inline struct mpl_dim mpl_rule_last(const struct mpl_tensor *t)
+{
+    return t->shape.dim[t->shape.ndim - 1];
+}
+
+static inline struct mpl_dim mpl_rule_rows(const struct mpl_tensor *t)
+{
+    struct mpl_dim rows = mpl_dim(1);
+
+    for (int i = 0; i + 1 < t->shape.ndim; i++)
+        rows = mpl_dim_mul(rows, t->shape.dim[i]);
+    return rows;
+}
+
 /** A held view of the same storage with another shape; strides are made contiguous. */
 struct mpl_tensor *mpl_rule_view(struct mpl_tape *tape, const struct mpl_tensor *a,
                                  const struct mpl_shape *shape);

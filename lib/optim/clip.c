@@ -8,13 +8,6 @@
 #include "op/scratch_book.h"
 #include "optim/optim.h"
 
-static struct mpl_tensor *scalar(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype)
-{
-    struct mpl_shape shape = {0};
-
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 static bool is_sharded(const struct mpl_optim *optim)
 {
     for (uint32_t i = 0; i < optim->count; i++)
@@ -75,7 +68,7 @@ static struct mpl_tensor *total_norm(struct mpl_tape *tape, struct mpl_optim *op
         if (!leaf)
             continue;
         dtype = (enum mpl_dtype)leaf->grad->dtype;
-        norms[i] = scalar(tape, "_foreach_norm.Scalar", dtype);
+        norms[i] = mpl_hold_scalar(tape, "_foreach_norm.Scalar", dtype);
         count++;
     }
     mpl_drop(tape, buffer);
@@ -83,7 +76,7 @@ static struct mpl_tensor *total_norm(struct mpl_tape *tape, struct mpl_optim *op
     stack = mpl_hold(mpl_empty(tape, "stack.default", dtype, &shape));
     if (is_sharded(optim))
         whole = mpl_hold(reduce_norms(tape, dtype, &shape));
-    total = scalar(tape, "linalg_vector_norm.default", dtype);
+    total = mpl_hold_scalar(tape, "linalg_vector_norm.default", dtype);
     mpl_drop(tape, whole);
     mpl_drop(tape, stack);
     mpl_optim_drop_list(tape, optim, norms);
@@ -102,12 +95,12 @@ void mpl_clip_grad_norm(struct mpl_tape *tape, struct mpl_optim *optim)
     }
     total = total_norm(tape, optim, norms);
     dtype = (enum mpl_dtype)total->dtype;
-    sum = scalar(tape, "add.Tensor", dtype);
-    inverse = scalar(tape, "reciprocal.default", dtype);
-    product = scalar(tape, "mul.Tensor", dtype);
+    sum = mpl_hold_scalar(tape, "add.Tensor", dtype);
+    inverse = mpl_hold_scalar(tape, "reciprocal.default", dtype);
+    product = mpl_hold_scalar(tape, "mul.Tensor", dtype);
     mpl_drop(tape, inverse);
     mpl_drop(tape, sum);
-    clamped = scalar(tape, "clamp.default", dtype);
+    clamped = mpl_hold_scalar(tape, "clamp.default", dtype);
     mpl_drop(tape, product);
     mpl_drop(tape, clamped);
     mpl_drop(tape, total);

@@ -10,13 +10,6 @@
 
 enum { EXP_AVG, EXP_AVG_SQ, STATES, WEIGHT_NORM = STATES, ADAM_NORM, TRUST_RATIO };
 
-static struct mpl_tensor *scalar(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype)
-{
-    const struct mpl_shape shape = {0};
-
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 /* ---- one parameter after the other ------------------------------------------------------------
  */
 
@@ -25,10 +18,10 @@ static struct mpl_tensor *ratio(struct mpl_tape *tape, enum mpl_dtype dtype)
 {
     struct mpl_tensor *sum, *result;
 
-    mpl_drop(tape, scalar(tape, "eq.Scalar", MPL_BOOL));
-    mpl_drop(tape, scalar(tape, "eq.Scalar", MPL_BOOL));
-    sum = scalar(tape, "add.Tensor", dtype);
-    result = scalar(tape, "div.Tensor", dtype);
+    mpl_drop(tape, mpl_hold_scalar(tape, "eq.Scalar", MPL_BOOL));
+    mpl_drop(tape, mpl_hold_scalar(tape, "eq.Scalar", MPL_BOOL));
+    sum = mpl_hold_scalar(tape, "add.Tensor", dtype);
+    result = mpl_hold_scalar(tape, "div.Tensor", dtype);
     mpl_drop(tape, sum);
     return result;
 }
@@ -40,14 +33,14 @@ static void update_one(struct mpl_tape *tape, struct mpl_optim_state *state,
     struct mpl_tensor *update = mpl_hold(mpl_optim_like(tape, "sqrt.default", leaf));
     struct mpl_tensor *values[3];
 
-    values[0] = scalar(tape, "linalg_vector_norm.default", dtype);
-    values[1] = scalar(tape, "linalg_vector_norm.default", dtype);
+    values[0] = mpl_hold_scalar(tape, "linalg_vector_norm.default", dtype);
+    values[1] = mpl_hold_scalar(tape, "linalg_vector_norm.default", dtype);
     values[2] = ratio(tape, dtype);
     for (int k = 0; k < 3; k++) {
         mpl_drop(tape, state->tensors[WEIGHT_NORM + k]);
         state->tensors[WEIGHT_NORM + k] = values[k];
     }
-    mpl_drop(tape, scalar(tape, "mul.Tensor", dtype));
+    mpl_drop(tape, mpl_hold_scalar(tape, "mul.Tensor", dtype));
     mpl_drop(tape, update);
 }
 
@@ -62,7 +55,8 @@ static struct mpl_tensor *stacked_norms(struct mpl_tape *tape, const struct mpl_
     const struct mpl_shape shape = mpl_shape1(mpl_dim(count));
 
     for (uint32_t i = 0; norms && i < optim->count; i++)
-        norms[i] = mpl_optim_leaf(optim, i) ? scalar(tape, "_foreach_norm.Scalar", dtype) : NULL;
+        norms[i] =
+            mpl_optim_leaf(optim, i) ? mpl_hold_scalar(tape, "_foreach_norm.Scalar", dtype) : NULL;
     stack = mpl_hold(mpl_empty(tape, "stack.default", dtype, &shape));
     if (norms)
         mpl_optim_drop_list(tape, optim, norms);
@@ -83,7 +77,7 @@ static struct mpl_tensor *stacked_ratios(struct mpl_tape *tape, enum mpl_dtype d
     sum = mpl_hold(mpl_empty(tape, "add.Tensor", dtype, &shape));
     quotient = mpl_hold(mpl_empty(tape, "div.Tensor", dtype, &shape));
     mpl_drop(tape, sum);
-    one = scalar(tape, "scalar_tensor.default", dtype);
+    one = mpl_hold_scalar(tape, "scalar_tensor.default", dtype);
     result = mpl_hold(mpl_empty(tape, "where.self", dtype, &shape));
     mpl_drop(tape, one);
     mpl_drop(tape, quotient);

@@ -61,13 +61,6 @@ static void finish_backward(struct mpl_tape *tape, void *context)
 /* ---- forward ----------------------------------------------------------------------------------
  */
 
-static struct mpl_tensor *cast_input(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *input)
-{
-    (void)tape;
-    (void)wrapper;
-    return input;
-}
-
 static struct mpl_tensor *pre_forward(struct mpl_tape *tape, void *wrapper,
                                       struct mpl_tensor *input)
 {
@@ -136,7 +129,7 @@ static void replace_outputs(struct mpl_tape *tape, void *wrapper, struct mpl_ten
 /* ---- set-up -----------------------------------------------------------------------------------
  */
 
-static const struct mpl_hooks ddp_hooks = {.cast_input = cast_input,
+static const struct mpl_hooks ddp_hooks = {.cast_input = mpl_hook_pass,
                                            .pre_forward = pre_forward,
                                            .post_forward = post_forward,
                                            .replace_outputs = replace_outputs};

@@ -337,12 +337,6 @@ static bool is_unit(const struct mpl_module *module, enum mpl_wrap wrap)
 
 #define MOST_PIECES 255 /* gradients that one node of the tape takes */
 
-/* SpecForge's drafter is one unit whose first weight, the embedding, does not train. */
-static bool begins_frozen(const struct mpl_plan *plan)
-{
-    return strcmp(plan->framework_name, "specforge") == 0;
-}
-
 /* Takes the parameters that no unit has yet; owned marks those that one has. */
 static enum memplan_status fill_unit(struct mpl_fsdp1_unit *unit, bool *owned,
                                      struct memplan_error *err)
@@ -361,7 +355,6 @@ static enum memplan_status fill_unit(struct mpl_fsdp1_unit *unit, bool *owned,
         if (p->is_buffer || owned[i])
             continue;
         owned[i] = true;
-        unit->has_frozen |= !p->is_trainable && begins_frozen(network->plan);
         if (unit->count && p->dtype != unit->dtype)
             return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/wrap",
                             "FSDP1 unit \"%s\": found weights of formats %s and %s, expected one",

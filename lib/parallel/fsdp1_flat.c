@@ -12,23 +12,6 @@
 
 #define ALIGNMENT_BYTES 16
 
-struct mpl_tensor *mpl_fsdp1_take(struct mpl_tape *tape, enum mpl_stream stream,
-                                  enum mpl_category category, const char *op, enum mpl_dtype dtype,
-                                  uint64_t numel)
-{
-    const enum mpl_stream old = tape->stream;
-    const struct mpl_shape shape =
-        mpl_shape1(mpl_dim(numel > INT64_MAX ? INT64_MAX : (int64_t)numel));
-    struct mpl_tensor *tensor;
-
-    tape->stream = stream;
-    tape->category = category;
-    tensor = mpl_hold(mpl_empty(tape, op, dtype, &shape));
-    tape->stream = old;
-    tape->category = MPL_CATEGORY_TEMPORARY;
-    return tensor;
-}
-
 /* ---- layout -----------------------------------------------------------------------------------
  */
 
@@ -78,9 +61,7 @@ void mpl_fsdp1_lay_out(struct mpl_fsdp1_unit *unit)
 static void make_leaf(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit, uint32_t i)
 {
     const struct mpl_fsdp1_piece *piece = &unit->pieces[i];
-    const int64_t asked = unit->fsdp->network->plan->parallelism.rank;
-    /* the embedding comes first: where it is frozen, the last rank trains most */
-    const int64_t rank = asked < 0 && unit->has_frozen ? (int64_t)unit->fsdp->shards - 1 : asked;
+    const int64_t rank = unit->fsdp->network->plan->parallelism.rank;
     const uint64_t low = unit->fsdp->shards > 1 && rank > 0
                              ? mpl_mul((uint64_t)rank % unit->fsdp->shards, unit->shard_numel)
                              : 0;
@@ -118,13 +99,13 @@ void mpl_fsdp1_flatten(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
 {
     const struct mpl_shape flat_shape =
         mpl_shape1(mpl_dim(unit->numel > INT64_MAX ? INT64_MAX : (int64_t)unit->numel));
-    struct mpl_tensor *flat = mpl_fsdp1_take(tape, tape->stream, MPL_CATEGORY_PARAMETERS,
-                                             "cat.default", unit->dtype, unit->numel);
+    struct mpl_tensor *flat = mpl_take_flat(tape, tape->stream, MPL_CATEGORY_PARAMETERS,
+                                            "cat.default", unit->dtype, unit->numel);
 
     unit->shard = flat;
     if (unit->fsdp->shards > 1)
-        unit->shard = mpl_fsdp1_take(tape, tape->stream, MPL_CATEGORY_PARAMETERS, "clone.default",
-                                     unit->dtype, unit->shard_numel);
+        unit->shard = mpl_take_flat(tape, tape->stream, MPL_CATEGORY_PARAMETERS, "clone.default",
+                                    unit->dtype, unit->shard_numel);
     if (unit->fsdp->shards > 1)
         mpl_drop(tape, flat);
     drop_originals(tape, unit);
@@ -144,7 +125,7 @@ void mpl_fsdp1_flatten(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
 static struct mpl_tensor *make_empty(struct mpl_tape *tape, enum mpl_category category,
                                      const char *op, enum mpl_dtype dtype, uint64_t numel)
 {
-    struct mpl_tensor *buffer = mpl_fsdp1_take(tape, tape->stream, category, op, dtype, numel);
+    struct mpl_tensor *buffer = mpl_take_flat(tape, tape->stream, category, op, dtype, numel);
 
     if (!buffer->is_void)
         mpl_storage_release(tape, buffer->storage);
@@ -202,8 +183,8 @@ static struct mpl_tensor *bring_shard(struct mpl_tape *tape, struct mpl_fsdp1_un
 
     if (!unit->fsdp->offloads)
         return NULL;
-    shard = mpl_fsdp1_take(tape, MPL_STREAM_PRE_UNSHARD, MPL_CATEGORY_COMMUNICATION,
-                           "_to_copy.default", unit->dtype, unit->shard_numel);
+    shard = mpl_take_flat(tape, MPL_STREAM_PRE_UNSHARD, MPL_CATEGORY_COMMUNICATION,
+                          "_to_copy.default", unit->dtype, unit->shard_numel);
     if (!unit->low_shard && !unit->fsdp->uses_originals)
         return shard;
     if (!unit->low_shard) {
@@ -259,10 +240,10 @@ static void split_backward(struct mpl_tape *tape, struct mpl_node *node,
     for (uint32_t i = 0; i < unit->count; i++)
         if (!grads_out[i])
             grads_out[i] =
-                mpl_fsdp1_take(tape, MPL_STREAM_UNSHARD, MPL_CATEGORY_TEMPORARY, "zeros.default",
-                               unit->compute_dtype, unit->pieces[i].numel);
-    grads_in[0] = mpl_fsdp1_take(tape, MPL_STREAM_UNSHARD, MPL_CATEGORY_GRADIENTS, "cat.default",
-                                 unit->compute_dtype, unit->numel);
+                mpl_take_flat(tape, MPL_STREAM_UNSHARD, MPL_CATEGORY_TEMPORARY, "zeros.default",
+                              unit->compute_dtype, unit->pieces[i].numel);
+    grads_in[0] = mpl_take_flat(tape, MPL_STREAM_UNSHARD, MPL_CATEGORY_GRADIENTS, "cat.default",
+                                unit->compute_dtype, unit->numel);
 }
 
 void mpl_fsdp1_use_views(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)

@@ -18,8 +18,8 @@ static struct mpl_tensor *cast(struct mpl_tape *tape, enum mpl_stream stream,
 {
     if (gradient->is_void || gradient->dtype == dtype)
         return mpl_hold(gradient);
-    return mpl_fsdp1_take(tape, stream, MPL_CATEGORY_COMMUNICATION, "_to_copy.default", dtype,
-                          (uint64_t)mpl_numel(gradient));
+    return mpl_take_flat(tape, stream, MPL_CATEGORY_COMMUNICATION, "_to_copy.default", dtype,
+                         (uint64_t)mpl_numel(gradient));
 }
 
 static void mark_gradient(struct mpl_tape *tape, const struct mpl_tensor *gradient)
@@ -39,11 +39,11 @@ static void reduce_scatter(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit,
 
     if (padded_numel != unit->numel) {
         mpl_drop(tape, padded);
-        padded = mpl_fsdp1_take(tape, SIDE, MPL_CATEGORY_COMMUNICATION, "constant_pad_nd.default",
-                                unit->reduce_dtype, padded_numel);
+        padded = mpl_take_flat(tape, SIDE, MPL_CATEGORY_COMMUNICATION, "constant_pad_nd.default",
+                               unit->reduce_dtype, padded_numel);
     }
-    output = mpl_fsdp1_take(tape, SIDE, MPL_CATEGORY_COMMUNICATION, "empty_like.default",
-                            unit->reduce_dtype, unit->shard_numel);
+    output = mpl_take_flat(tape, SIDE, MPL_CATEGORY_COMMUNICATION, "empty_like.default",
+                           unit->reduce_dtype, unit->shard_numel);
     result = cast(tape, fsdp->is_replicated ? MPL_STREAM_ALL_REDUCE : SIDE, output, unit->dtype);
     mpl_drop(tape, output);
     if (unit->saved) { /* added in place */

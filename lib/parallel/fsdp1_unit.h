@@ -4,6 +4,7 @@
 #define MPL_PARALLEL_FSDP1_UNIT_H
 
 #include "parallel/fsdp1.h"
+#include "parallel/strategy.h"
 
 /** A piece of a flat parameter: a parameter, or padding between or behind them. */
 struct mpl_fsdp1_piece {
@@ -34,7 +35,6 @@ struct mpl_fsdp1_unit {
     int64_t use;        /* in the order of forwards; -1: none */
     int64_t first_call; /* in the order of the first iteration's calls; -1: none */
     bool is_trained;    /* one of its weights is: then the flat parameter is */
-    bool has_frozen;    /* the first of them is not, so the last rank trains most */
     bool needs_forward_unshard, needs_backward_unshard, is_prefetched, ran_pre_backward;
 };
 
@@ -64,11 +64,6 @@ enum memplan_status mpl_fsdp1_make_unit(struct mpl_fsdp1 *fsdp, struct mpl_modul
  * makes. */
 enum memplan_status mpl_fsdp1_wrap_adapters(struct mpl_fsdp1 *fsdp, struct mpl_module *module,
                                             bool *owned, struct memplan_error *err);
-
-/** A held flat tensor [numel] on a stream. */
-struct mpl_tensor *mpl_fsdp1_take(struct mpl_tape *tape, enum mpl_stream stream,
-                                  enum mpl_category category, const char *op, enum mpl_dtype dtype,
-                                  uint64_t numel);
 
 /** Lays out the flat parameter of a unit whose pieces are its parameters: alignment, padding. */
 void mpl_fsdp1_lay_out(struct mpl_fsdp1_unit *unit);

@@ -7,21 +7,13 @@
  */
 #include "op/linear_float8.h"
 #include "parallel/fsdp2_group.h"
+#include "parallel/strategy.h"
 
 struct mpl_tensor *mpl_fsdp2_take(struct mpl_tape *tape, enum mpl_stream stream,
                                   enum mpl_category category, const char *op, enum mpl_dtype dtype,
                                   int64_t numel)
 {
-    const enum mpl_stream current = tape->stream;
-    const struct mpl_shape shape = mpl_shape1(mpl_dim(numel));
-    struct mpl_tensor *tensor;
-
-    tape->stream = stream;
-    tape->category = category;
-    tensor = mpl_hold(mpl_empty(tape, op, dtype, &shape));
-    tape->stream = current;
-    tape->category = MPL_CATEGORY_TEMPORARY;
-    return tensor;
+    return mpl_take_flat(tape, stream, category, op, dtype, (uint64_t)numel);
 }
 
 static int64_t multiply(int64_t a, int64_t b)

@@ -34,3 +34,20 @@ enum memplan_status mpl_strategy_wrap(struct mpl_network *network, struct mempla
     }
     return MEMPLAN_OK;
 }
+
+struct mpl_tensor *mpl_take_flat(struct mpl_tape *tape, enum mpl_stream stream,
+                                 enum mpl_category category, const char *op, enum mpl_dtype dtype,
+                                 uint64_t numel)
+{
+    const struct mpl_shape shape =
+        mpl_shape1(mpl_dim(numel > INT64_MAX ? INT64_MAX : (int64_t)numel));
+    const enum mpl_stream old = tape->stream;
+    struct mpl_tensor *tensor;
+
+    tape->stream = stream;
+    tape->category = category;
+    tensor = mpl_hold(mpl_empty(tape, op, dtype, &shape));
+    tape->stream = old;
+    tape->category = MPL_CATEGORY_TEMPORARY;
+    return tensor;
+}

@@ -195,13 +195,6 @@ struct mpl_tensor *mpl_zero_divide(struct mpl_tape *tape, struct mpl_tensor *gra
     return divided;
 }
 
-static struct mpl_tensor *cast_input(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *input)
-{
-    (void)tape;
-    (void)wrapper;
-    return input;
-}
-
 static void post_forward(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *const *outputs,
                          int count)
 {
@@ -212,7 +205,7 @@ static void post_forward(struct mpl_tape *tape, void *wrapper, struct mpl_tensor
 }
 
 static const struct mpl_hooks zero_hooks = {
-    .cast_input = cast_input, .pre_forward = cast_input, .post_forward = post_forward};
+    .cast_input = mpl_hook_pass, .pre_forward = mpl_hook_pass, .post_forward = post_forward};
 
 struct mpl_tensor *mpl_zero_scale_loss(struct mpl_tape *tape, struct mpl_tensor *loss)
 {

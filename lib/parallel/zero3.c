@@ -32,8 +32,8 @@ static void make_weight(struct mpl_tape *tape, const struct mpl_zero3 *zero,
     if (!p->tensor->is_void)
         p->tensor->requires_grad = true;
     if (!zero->offloads_weights)
-        weight->made = mpl_zero3_take(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
-                                      "empty.memory_format", zero->dtype, weight->partition);
+        weight->made = mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
+                                     "empty.memory_format", zero->dtype, weight->partition);
     mpl_zero3_give_up(tape, weight);
 }
 
@@ -41,13 +41,13 @@ static void make_weight(struct mpl_tape *tape, const struct mpl_zero3 *zero,
 static void make_tied_head(struct mpl_tape *tape, const struct mpl_zero3 *zero,
                            const struct mpl_zero3_weight *weight)
 {
-    struct mpl_tensor *whole = mpl_zero3_take(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
-                                              "empty.memory_format", zero->dtype, weight->numel);
+    struct mpl_tensor *whole = mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
+                                             "empty.memory_format", zero->dtype, weight->numel);
     struct mpl_tensor *partition = NULL;
 
     if (!zero->offloads_weights)
-        partition = mpl_zero3_take(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
-                                   "empty.memory_format", zero->dtype, weight->partition);
+        partition = mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
+                                  "empty.memory_format", zero->dtype, weight->partition);
     mpl_drop(tape, whole);
     mpl_drop(tape, partition);
 }
@@ -57,8 +57,8 @@ static void materialize(struct mpl_tape *tape, struct mpl_network *network)
     struct mpl_zero3 *zero = network->wrapped;
     uint32_t next = 0;
 
-    zero->empty = mpl_zero3_take(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
-                                 "empty.memory_format", zero->dtype, 0);
+    zero->empty = mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
+                                "empty.memory_format", zero->dtype, 0);
     for (uint32_t i = 0; i < network->parameter_count && !tape->is_stopped; i++)
         if (network->parameters[i].is_buffer)
             mpl_network_materialize_one(tape, network, i);
@@ -78,13 +78,6 @@ static void construct(struct mpl_tape *tape, struct mpl_network *network)
 
 /* ---- around the model -------------------------------------------------------------------------
  */
-
-static struct mpl_tensor *cast_input(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *input)
-{
-    (void)tape;
-    (void)wrapper;
-    return input;
-}
 
 static struct mpl_tensor *pre_forward(struct mpl_tape *tape, void *wrapper,
                                       struct mpl_tensor *input)
@@ -133,7 +126,7 @@ static void replace_outputs(struct mpl_tape *tape, void *wrapper, struct mpl_ten
     }
 }
 
-static const struct mpl_hooks zero3_hooks = {.cast_input = cast_input,
+static const struct mpl_hooks zero3_hooks = {.cast_input = mpl_hook_pass,
                                              .pre_forward = pre_forward,
                                              .post_forward = post_forward,
                                              .replace_outputs = replace_outputs};

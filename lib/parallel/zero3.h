@@ -15,7 +15,7 @@
 #ifndef MPL_PARALLEL_ZERO3_H
 #define MPL_PARALLEL_ZERO3_H
 
-#include "step/network.h"
+#include "parallel/strategy.h"
 
 /** Wraps the network as the plan's "parallelism" says. Arena memory. */
 enum memplan_status mpl_zero3_wrap(struct mpl_network *network, struct memplan_error *err);
@@ -117,11 +117,6 @@ struct mpl_zero3 {
     struct mpl_tensor *norm;     /* of all gradients, from the last step */
     struct mpl_tensor **masters; /* of sub-groups; NULL entries: on the host */
 };
-
-/** A held flat tensor [numel] on a stream. */
-struct mpl_tensor *mpl_zero3_take(struct mpl_tape *tape, enum mpl_stream stream,
-                                  enum mpl_category category, const char *op, enum mpl_dtype dtype,
-                                  uint64_t numel);
 
 /** __all_gather_params_() of the first count weights of zero->list. */
 void mpl_zero3_begin_gather(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32_t count);

@@ -8,23 +8,6 @@
 #include "base/bytes.h"
 #include "parallel/zero3.h"
 
-struct mpl_tensor *mpl_zero3_take(struct mpl_tape *tape, enum mpl_stream stream,
-                                  enum mpl_category category, const char *op, enum mpl_dtype dtype,
-                                  uint64_t numel)
-{
-    const struct mpl_shape shape =
-        mpl_shape1(mpl_dim(numel > INT64_MAX ? INT64_MAX : (int64_t)numel));
-    const enum mpl_stream old = tape->stream;
-    struct mpl_tensor *tensor;
-
-    tape->stream = stream;
-    tape->category = category;
-    tensor = mpl_hold(mpl_empty(tape, op, dtype, &shape));
-    tape->stream = old;
-    tape->category = MPL_CATEGORY_TEMPORARY;
-    return tensor;
-}
-
 /* The weight looks at a tensor that nobody else names from now on. */
 static void point_at(struct mpl_tape *tape, struct mpl_zero3_weight *weight,
                      struct mpl_tensor *tensor)
@@ -40,13 +23,13 @@ static void stage(struct mpl_tape *tape, const struct mpl_zero3 *zero,
     if (!zero->offloads_weights)
         return;
     if (!gather->flat) { /* the collective's input, until it is waited for */
-        gather->staging = mpl_zero3_take(tape, zero->gather_stream, MPL_CATEGORY_COMMUNICATION,
-                                         "_to_copy.default", zero->dtype, gather->first->partition);
+        gather->staging = mpl_take_flat(tape, zero->gather_stream, MPL_CATEGORY_COMMUNICATION,
+                                        "_to_copy.default", zero->dtype, gather->first->partition);
         return;
     }
     for (struct mpl_zero3_weight *w = gather->first; w; w = w->sibling)
-        w->made = mpl_zero3_take(tape, zero->gather_stream, MPL_CATEGORY_COMMUNICATION,
-                                 "_to_copy.default", zero->dtype, w->partition);
+        w->made = mpl_take_flat(tape, zero->gather_stream, MPL_CATEGORY_COMMUNICATION,
+                                "_to_copy.default", zero->dtype, w->partition);
     for (struct mpl_zero3_weight *w = gather->first; w; w = w->sibling) {
         mpl_drop(tape, w->made);
         w->made = NULL;
@@ -103,8 +86,8 @@ void mpl_zero3_begin_gather(struct mpl_tape *tape, struct mpl_zero3 *zero, uint3
         gather->first = weight;
     }
     gather->waiting = count;
-    buffer = mpl_zero3_take(tape, zero->gather_stream, MPL_CATEGORY_PARAMETERS,
-                            "empty.memory_format", zero->dtype, mpl_mul(partition, zero->ranks));
+    buffer = mpl_take_flat(tape, zero->gather_stream, MPL_CATEGORY_PARAMETERS,
+                           "empty.memory_format", zero->dtype, mpl_mul(partition, zero->ranks));
     gather->flat = count > 1 ? buffer : NULL;
     stage(tape, zero, gather);
     if (count == 1)
@@ -123,8 +106,8 @@ static void wait_for(struct mpl_tape *tape, const struct mpl_zero3 *zero,
         w->status = MPL_ZERO3_AVAILABLE;
         if (gather->flat)
             point_at(tape, w,
-                     mpl_zero3_take(tape, stream, MPL_CATEGORY_PARAMETERS, "cat.default",
-                                    zero->dtype, w->numel));
+                     mpl_take_flat(tape, stream, MPL_CATEGORY_PARAMETERS, "cat.default",
+                                   zero->dtype, w->numel));
     }
 }
 
@@ -151,8 +134,8 @@ void mpl_zero3_gather_now(struct mpl_tape *tape, struct mpl_zero3 *zero,
 {
     for (uint32_t i = 0; i < count; i++)
         weights[i]->made =
-            mpl_zero3_take(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS, "empty.memory_format",
-                           zero->dtype, mpl_mul(weights[i]->partition, zero->ranks));
+            mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS, "empty.memory_format",
+                          zero->dtype, mpl_mul(weights[i]->partition, zero->ranks));
     for (uint32_t i = 0; i < count; i++) {
         weights[i]->status = MPL_ZERO3_AVAILABLE;
         point_at(tape, weights[i], weights[i]->made);

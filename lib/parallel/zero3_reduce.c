@@ -28,7 +28,7 @@ static void drop_locals(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32_t 
 static struct mpl_tensor *take(struct mpl_tape *tape, const struct mpl_zero3 *zero, const char *op,
                                enum mpl_dtype dtype, uint64_t numel)
 {
-    return mpl_zero3_take(tape, zero->reduce_stream, MPL_CATEGORY_COMMUNICATION, op, dtype, numel);
+    return mpl_take_flat(tape, zero->reduce_stream, MPL_CATEGORY_COMMUNICATION, op, dtype, numel);
 }
 
 static struct mpl_zero3_weight *weight_at(const struct mpl_zero3 *zero, uint32_t i)

@@ -15,7 +15,7 @@
 static struct mpl_tensor *take(struct mpl_tape *tape, enum mpl_category category, const char *op,
                                enum mpl_dtype dtype, uint64_t numel)
 {
-    return mpl_zero3_take(tape, MPL_STREAM_DEFAULT, category, op, dtype, numel);
+    return mpl_take_flat(tape, MPL_STREAM_DEFAULT, category, op, dtype, numel);
 }
 
 /* Elements of this rank's partitions of a sub-group. */
@@ -154,14 +154,14 @@ static void check_overflow(struct mpl_tape *tape, const struct mpl_zero3 *zero)
 
     if (zero->dtype != MPL_FLOAT16 || zero->offloads_states)
         return;
-    absolute = mpl_zero3_take(tape, zero->reduce_stream, MPL_CATEGORY_TEMPORARY, "abs.default",
-                              zero->kept_dtype, numel);
-    flags = mpl_zero3_take(tape, zero->reduce_stream, MPL_CATEGORY_TEMPORARY, "eq.Scalar", MPL_BOOL,
-                           numel);
+    absolute = mpl_take_flat(tape, zero->reduce_stream, MPL_CATEGORY_TEMPORARY, "abs.default",
+                             zero->kept_dtype, numel);
+    flags = mpl_take_flat(tape, zero->reduce_stream, MPL_CATEGORY_TEMPORARY, "eq.Scalar", MPL_BOOL,
+                          numel);
     mpl_drop(tape, absolute);
     mpl_drop(tape, flags);
-    mpl_drop(tape, mpl_zero3_take(tape, zero->reduce_stream, MPL_CATEGORY_TEMPORARY, "ne.Tensor",
-                                  MPL_BOOL, numel));
+    mpl_drop(tape, mpl_take_flat(tape, zero->reduce_stream, MPL_CATEGORY_TEMPORARY, "ne.Tensor",
+                                 MPL_BOOL, numel));
 }
 
 /* get_grad_norm_direct: each gradient in float64, and a list of one number each */

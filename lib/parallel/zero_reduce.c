@@ -7,6 +7,7 @@
  * get_grad_norm_direct, step)
  */
 #include "base/bytes.h"
+#include "parallel/strategy.h"
 #include "parallel/zero.h"
 
 #define REDUCTION MPL_STREAM_REDUCE_SCATTER /* reduction_stream */
@@ -14,14 +15,7 @@
 struct mpl_tensor *mpl_zero_take(struct mpl_tape *tape, enum mpl_category category, const char *op,
                                  enum mpl_dtype dtype, uint64_t numel)
 {
-    const struct mpl_shape shape =
-        mpl_shape1(mpl_dim(numel > INT64_MAX ? INT64_MAX : (int64_t)numel));
-    struct mpl_tensor *tensor;
-
-    tape->category = category;
-    tensor = mpl_hold(mpl_empty(tape, op, dtype, &shape));
-    tape->category = MPL_CATEGORY_TEMPORARY;
-    return tensor;
+    return mpl_take_flat(tape, tape->stream, category, op, dtype, numel);
 }
 
 /* ---- reductions -------------------------------------------------------------------------------

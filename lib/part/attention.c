@@ -14,6 +14,13 @@
 #include "part/decoder.h"
 #include "spec/text.h"
 
+void mpl_attention_cap(struct mpl_tape *tape, struct mpl_tensor **scores)
+{
+    mpl_rebind(tape, scores, mpl_op_div_scalar(tape, *scores));
+    mpl_rebind(tape, scores, mpl_op_tanh(tape, *scores));
+    mpl_rebind(tape, scores, mpl_op_mul_number(tape, *scores));
+}
+
 struct mpl_tensor *mpl_repeat_kv(struct mpl_tape *tape, struct mpl_tensor *x, int64_t groups)
 {
     struct mpl_shape wide, flat = x->shape;
@@ -101,11 +108,8 @@ static struct mpl_tensor *eager(struct mpl_tape *tape, const struct mpl_attentio
     struct mpl_tensor *scores =
         mpl_hold(mpl_op_mul_number(tape, multiply(tape, call->q, keys, call->is_wide)));
 
-    if (call->is_capped) {
-        mpl_rebind(tape, &scores, mpl_op_div_scalar(tape, scores));
-        mpl_rebind(tape, &scores, mpl_op_tanh(tape, scores));
-        mpl_rebind(tape, &scores, mpl_op_mul_number(tape, scores));
-    }
+    if (call->is_capped)
+        mpl_attention_cap(tape, &scores);
     if (call->mask)
         mpl_rebind(tape, &scores, mpl_op_add(tape, scores, call->mask));
     if (call->sinks) {

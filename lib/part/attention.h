@@ -50,6 +50,9 @@ struct mpl_tensor *mpl_flash_attention_rows(struct mpl_tape *tape, const struct 
                                             const struct mpl_attention_call *call,
                                             struct mpl_tensor *const qkv[3]);
 
+/** *scores, held, become softcap * tanh(scores / softcap). */
+void mpl_attention_cap(struct mpl_tape *tape, struct mpl_tensor **scores);
+
 /** repeat_kv: every key or value head for its group of query heads; a copy, or x itself. Floating;
  * x is borrowed. */
 struct mpl_tensor *mpl_repeat_kv(struct mpl_tape *tape, struct mpl_tensor *x, int64_t groups);

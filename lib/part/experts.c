@@ -13,13 +13,6 @@
 
 #include "op/op.h"
 
-/* A held tensor that no gradient flows through. */
-static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
-                               struct mpl_shape shape)
-{
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 void mpl_routing_drop(struct mpl_tape *tape, struct mpl_routing *routing)
 {
     mpl_drop(tape, routing->logits);
@@ -100,7 +93,8 @@ struct mpl_tensor *mpl_groups_left_out(struct mpl_tape *tape, const struct mpl_m
     mpl_op_topk(tape, group_scores, model->topk_group, parts);
     mpl_consume(tape, parts[0]);
     locals->group_idx = mpl_hold(parts[1]);
-    locals->group_mask = made(tape, "zeros_like.default", MPL_FLOAT32, group_scores->shape);
+    locals->group_mask =
+        mpl_hold_empty(tape, "zeros_like.default", MPL_FLOAT32, group_scores->shape);
     mask = mpl_op_expand(tape, mpl_op_unsqueeze(tape, locals->group_mask, 2),
                          mpl_shape3(n, groups, size));
     locals->score_mask =
@@ -261,16 +255,16 @@ static struct mpl_tensor *count_offsets(struct mpl_tape *tape, struct mpl_tensor
     const struct mpl_shape shape = mpl_shape1(mpl_dim(experts));
 
     kept[0] = mpl_hold(mpl_op_map(tape, "_to_copy.default", MPL_INT32, ids, NULL));
-    kept[1] = made(tape, "histc.default", MPL_INT32, shape);
-    return made(tape, "cumsum.default", MPL_INT32, shape);
+    kept[1] = mpl_hold_empty(tape, "histc.default", MPL_INT32, shape);
+    return mpl_hold_empty(tape, "cumsum.default", MPL_INT32, shape);
 }
 
 /* inv_perm[perm] = arange: int64, held */
 static struct mpl_tensor *invert(struct mpl_tape *tape, const struct mpl_tensor *perm)
 {
-    struct mpl_tensor *inverse = made(tape, "empty_like.default", MPL_INT64, perm->shape);
+    struct mpl_tensor *inverse = mpl_hold_empty(tape, "empty_like.default", MPL_INT64, perm->shape);
 
-    mpl_drop(tape, made(tape, "arange.default", MPL_INT64, perm->shape));
+    mpl_drop(tape, mpl_hold_empty(tape, "arange.default", MPL_INT64, perm->shape));
     return inverse;
 }
 

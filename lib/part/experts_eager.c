@@ -21,19 +21,14 @@ struct loop {
     struct mpl_tensor *final;
 };
 
-static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
-                               struct mpl_shape shape)
-{
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 /* expert_hit: which experts anything chose; held. Takes the place of expert_mask's sums. */
 static struct mpl_tensor *find_hit(struct mpl_tape *tape, int64_t classes, int64_t hit)
 {
     const struct mpl_shape line = mpl_shape1(mpl_dim(classes));
-    struct mpl_tensor *sums = made(tape, "sum.dim_IntList", MPL_INT64, line), *is_hit, *found;
+    struct mpl_tensor *sums = mpl_hold_empty(tape, "sum.dim_IntList", MPL_INT64, line), *is_hit,
+                      *found;
 
-    is_hit = made(tape, "gt.Scalar", MPL_BOOL, line);
+    is_hit = mpl_hold_empty(tape, "gt.Scalar", MPL_BOOL, line);
     mpl_drop(tape, sums);
     found = mpl_hold(mpl_op_nonzero(tape, is_hit, mpl_dim(hit)));
     mpl_drop(tape, is_hit);
@@ -45,7 +40,8 @@ static void find_tokens(struct mpl_tape *tape, struct loop *l, struct mpl_dim co
 {
     struct mpl_tensor *both;
 
-    mpl_drop(tape, made(tape, "eq.Scalar", MPL_BOOL, scalar)); /* the index that stands for none */
+    mpl_drop(tape, mpl_hold_empty(tape, "eq.Scalar", MPL_BOOL,
+                                  scalar)); /* the index that stands for none */
     both = mpl_hold(mpl_op_nonzero(tape, l->mask, count));
     mpl_rebind(tape, &l->position, mpl_op_select(tape, both, 1));
     mpl_rebind(tape, &l->token, mpl_op_select(tape, both, 1));
@@ -132,9 +128,10 @@ struct mpl_tensor *mpl_experts_loop(struct mpl_tape *tape, const struct mpl_netw
         return tape->void_tensor;
     pairs = mpl_dim_mul(x->shape.dim[0], mpl_dim(m->num_experts_per_tok));
     hits = pairs.n < count ? pairs.n : count;
-    l.final = made(tape, "zeros_like.default", (enum mpl_dtype)x->dtype, x->shape);
-    all = made(tape, "zeros.default", MPL_INT64,
-               mpl_shape3(x->shape.dim[0], mpl_dim(m->num_experts_per_tok), mpl_dim(classes)));
+    l.final = mpl_hold_empty(tape, "zeros_like.default", (enum mpl_dtype)x->dtype, x->shape);
+    all = mpl_hold_empty(
+        tape, "zeros.default", MPL_INT64,
+        mpl_shape3(x->shape.dim[0], mpl_dim(m->num_experts_per_tok), mpl_dim(classes)));
     hit = find_hit(tape, classes, hits);
     l.mask = mpl_hold(mpl_op_select(tape, mpl_op_transpose(tape, all, 0, 2), 0));
     for (int64_t i = 0; i < hits && !tape->is_stopped; i++) {

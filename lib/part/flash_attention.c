@@ -12,30 +12,24 @@
 
 static const struct mpl_shape scalar = {0};
 
-static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
-                               struct mpl_shape shape)
-{
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 /* Looks for packed sequences in the positions of one sequence of s tokens, which encoders do not
  * hand over; finds none. */
 static void look_for_packing(struct mpl_tape *tape, struct mpl_dim s)
 {
     const struct mpl_shape line = mpl_shape2(mpl_dim(1), s);
-    struct mpl_tensor *range = made(tape, "arange.default", MPL_INT64, mpl_shape1(s));
-    struct mpl_tensor *least = made(tape, "min.default", MPL_INT64, scalar);
-    struct mpl_tensor *expected = made(tape, "add.Tensor", MPL_INT64, mpl_shape1(s));
+    struct mpl_tensor *range = mpl_hold_empty(tape, "arange.default", MPL_INT64, mpl_shape1(s));
+    struct mpl_tensor *least = mpl_hold_empty(tape, "min.default", MPL_INT64, scalar);
+    struct mpl_tensor *expected = mpl_hold_empty(tape, "add.Tensor", MPL_INT64, mpl_shape1(s));
     struct mpl_tensor *off, *distance, *sum, *found;
 
     mpl_drop(tape, range);
     mpl_drop(tape, least);
-    off = made(tape, "sub.Tensor", MPL_INT64, line);
-    distance = made(tape, "abs.default", MPL_INT64, line);
+    off = mpl_hold_empty(tape, "sub.Tensor", MPL_INT64, line);
+    distance = mpl_hold_empty(tape, "abs.default", MPL_INT64, line);
     mpl_drop(tape, off);
-    sum = made(tape, "sum.default", MPL_INT64, scalar);
+    sum = mpl_hold_empty(tape, "sum.default", MPL_INT64, scalar);
     mpl_drop(tape, distance);
-    found = made(tape, "_to_copy.default", MPL_BOOL, scalar);
+    found = mpl_hold_empty(tape, "_to_copy.default", MPL_BOOL, scalar);
     mpl_drop(tape, sum);
     mpl_drop(tape, expected);
     mpl_drop(tape, found);
@@ -47,13 +41,15 @@ static void look_for_packing(struct mpl_tape *tape, struct mpl_dim s)
 static struct mpl_tensor *find_tokens(struct mpl_tape *tape, struct mpl_dim b, struct mpl_dim s,
                                       struct mpl_tensor **lengths_out)
 {
-    struct mpl_tensor *counts = made(tape, "sum.dim_IntList", MPL_INT32, mpl_shape1(b)), *sums;
+    struct mpl_tensor *counts = mpl_hold_empty(tape, "sum.dim_IntList", MPL_INT32, mpl_shape1(b)),
+                      *sums;
     struct mpl_tensor *indices =
-        made(tape, "nonzero.default", MPL_INT64, mpl_shape1(mpl_dim_mul(b, s)));
+        mpl_hold_empty(tape, "nonzero.default", MPL_INT64, mpl_shape1(mpl_dim_mul(b, s)));
 
-    mpl_drop(tape, made(tape, "max.default", MPL_INT32, scalar));
-    sums = made(tape, "cumsum.default", MPL_INT32, mpl_shape1(b));
-    *lengths_out = made(tape, "constant_pad_nd.default", MPL_INT32, mpl_shape1(mpl_dim(b.n + 1)));
+    mpl_drop(tape, mpl_hold_empty(tape, "max.default", MPL_INT32, scalar));
+    sums = mpl_hold_empty(tape, "cumsum.default", MPL_INT32, mpl_shape1(b));
+    *lengths_out =
+        mpl_hold_empty(tape, "constant_pad_nd.default", MPL_INT32, mpl_shape1(mpl_dim(b.n + 1)));
     mpl_drop(tape, sums);
     mpl_drop(tape, counts);
     return indices;

@@ -74,13 +74,6 @@ struct locals {
     struct mpl_tensor *chunk_loss, *chunk_correct, *chunk_entropy; /* of the last chunk */
 };
 
-static struct mpl_tensor *scalar(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype)
-{
-    const struct mpl_shape shape = {0};
-
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 /* Valid tokens first: a copy of hidden states and labels in another order. */
 static void pack(struct mpl_tape *tape, struct locals *l, struct mpl_tensor *h,
                  struct mpl_tensor *labels)
@@ -95,9 +88,9 @@ static void pack(struct mpl_tape *tape, struct locals *l, struct mpl_tensor *h,
     l->labels =
         mpl_hold(mpl_op_reshape(tape, mpl_op_narrow(tape, labels, 1, rest), mpl_shape1(rows)));
     l->valid = mpl_hold(mpl_op_map(tape, "ne.Scalar", MPL_BOOL, l->labels, NULL));
-    l->count = scalar(tape, "sum.default", MPL_INT64);
-    l->correct = scalar(tape, "new_zeros.default", MPL_FLOAT32);
-    l->entropy = scalar(tape, "new_zeros.default", MPL_FLOAT32);
+    l->count = mpl_hold_scalar(tape, "sum.default", MPL_INT64);
+    l->correct = mpl_hold_scalar(tape, "new_zeros.default", MPL_FLOAT32);
+    l->entropy = mpl_hold_scalar(tape, "new_zeros.default", MPL_FLOAT32);
     l->order = mpl_op_map(tape, "_to_copy.default", MPL_UINT8, l->valid, NULL);
     mpl_consume(tape, mpl_op_map(tape, "sort.stable", MPL_UINT8, l->valid, NULL));
     l->order = mpl_hold(mpl_op_map(tape, "sort.stable", MPL_INT64, l->order, NULL));
@@ -106,8 +99,8 @@ static void pack(struct mpl_tape *tape, struct locals *l, struct mpl_tensor *h,
     flat = mpl_shape1(rows);
     mpl_rebind(tape, &l->labels,
                mpl_op_index_keys(tape, l->labels, (struct mpl_tensor *[]){l->order}, 1, &flat));
-    l->padded = scalar(tape, "mul.Tensor", MPL_INT64);
-    l->loss = scalar(tape, "new_zeros.default", MPL_FLOAT32);
+    l->padded = mpl_hold_scalar(tape, "mul.Tensor", MPL_INT64);
+    l->loss = mpl_hold_scalar(tape, "new_zeros.default", MPL_FLOAT32);
 }
 
 /* use_reentrant=False, whatever the layers are run with */

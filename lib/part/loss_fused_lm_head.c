@@ -21,16 +21,10 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
-                               struct mpl_shape shape)
-{
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 static void passing(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
                     struct mpl_shape shape)
 {
-    mpl_drop(tape, made(tape, op, dtype, shape));
+    mpl_drop(tape, mpl_hold_empty(tape, op, dtype, shape));
 }
 
 static struct mpl_dim count_of(const struct mpl_tensor *mask)
@@ -41,7 +35,8 @@ static struct mpl_dim count_of(const struct mpl_tensor *mask)
 /* mask.nonzero(): int64, a column for each dimension of the mask [b, s]. */
 static struct mpl_tensor *positions_of(struct mpl_tape *tape, const struct mpl_tensor *mask)
 {
-    return made(tape, "nonzero.default", MPL_INT64, mpl_shape2(count_of(mask), mpl_dim(2)));
+    return mpl_hold_empty(tape, "nonzero.default", MPL_INT64,
+                          mpl_shape2(count_of(mask), mpl_dim(2)));
 }
 
 /* ---- hidden[mask] --------------------------------------------------------------------------- */
@@ -52,12 +47,12 @@ static void put_rows(struct mpl_tape *tape, const struct mpl_tensor *mask)
     struct mpl_tensor *positions = positions_of(tape, mask), *linear, *parts[3];
     const struct mpl_shape rows = mpl_shape1(count_of(mask));
 
-    linear = made(tape, "mul.Tensor", MPL_INT64, rows);
+    linear = mpl_hold_empty(tape, "mul.Tensor", MPL_INT64, rows);
     mpl_drop(tape, linear);
-    linear = made(tape, "add.Tensor", MPL_INT64, rows);
+    linear = mpl_hold_empty(tape, "add.Tensor", MPL_INT64, rows);
     mpl_drop(tape, positions);
     for (int i = 0; i < 3; i++)
-        parts[i] = made(tape, "sort.default", MPL_INT64, rows);
+        parts[i] = mpl_hold_empty(tape, "sort.default", MPL_INT64, rows);
     for (int i = 0; i < 3; i++)
         mpl_drop(tape, parts[i]);
     mpl_drop(tape, linear);
@@ -68,7 +63,7 @@ static void rows_backward(struct mpl_tape *tape, struct mpl_node *node, struct m
 {
     const struct mpl_shape shape = mpl_rule_edge_shape(node, 0);
 
-    in[0] = made(tape, "new_zeros.default", (enum mpl_dtype)out[0]->dtype, shape);
+    in[0] = mpl_hold_empty(tape, "new_zeros.default", (enum mpl_dtype)out[0]->dtype, shape);
     put_rows(tape, mpl_saved(tape, node, 0));
 }
 
@@ -95,8 +90,8 @@ static void scatter_backward(struct mpl_tape *tape, struct mpl_node *node, struc
 {
     struct mpl_tensor *mask = mpl_saved(tape, node, 0), *positions = positions_of(tape, mask);
 
-    in[0] = made(tape, "masked_select.default", (enum mpl_dtype)out[0]->dtype,
-                 mpl_shape1(count_of(mask)));
+    in[0] = mpl_hold_empty(tape, "masked_select.default", (enum mpl_dtype)out[0]->dtype,
+                           mpl_shape1(count_of(mask)));
     mpl_drop(tape, positions);
 }
 
@@ -108,7 +103,7 @@ static struct mpl_tensor *scatter(struct mpl_tape *tape, struct mpl_tensor *mask
     struct mpl_tensor *zeros, *out;
 
     mpl_save(tape, node, mask);
-    zeros = made(tape, "new_zeros.default", (enum mpl_dtype)x->dtype, mask->shape);
+    zeros = mpl_hold_empty(tape, "new_zeros.default", (enum mpl_dtype)x->dtype, mask->shape);
     out = mpl_empty(tape, "masked_scatter.default", (enum mpl_dtype)x->dtype, &mask->shape);
     passing(tape, "masked_scatter.default", MPL_INT64, mask->shape); /* sums of the mask */
     mpl_drop(tape, zeros);
@@ -139,8 +134,8 @@ static void bind_part(struct mpl_tape *tape, struct mpl_tensor **name,
     struct mpl_tensor *part = NULL;
 
     if (source->dtype != dtype)
-        part =
-            made(tape, "_to_copy.default", dtype, mpl_shape2(mpl_dim(rows), source->shape.dim[1]));
+        part = mpl_hold_empty(tape, "_to_copy.default", dtype,
+                              mpl_shape2(mpl_dim(rows), source->shape.dim[1]));
     mpl_drop(tape, *name);
     *name = part;
 }
@@ -150,8 +145,8 @@ static void run_tiles(struct mpl_tape *tape, struct tiles *t, bool is_backward)
 {
     const int64_t rows = t->hidden->shape.dim[0].n, words = t->weight->shape.dim[0].n;
 
-    t->tile = made(tape, "empty.memory_format", t->dtype,
-                   mpl_shape2(mpl_dim(least(rows, TILE_TOKENS)), mpl_dim(TILE_WORDS)));
+    t->tile = mpl_hold_empty(tape, "empty.memory_format", t->dtype,
+                             mpl_shape2(mpl_dim(least(rows, TILE_TOKENS)), mpl_dim(TILE_WORDS)));
     for (int64_t at = 0; at < rows && !tape->is_stopped; at += TILE_TOKENS) {
         bind_part(tape, &t->hidden_chunk, t->hidden, t->dtype, least(rows - at, TILE_TOKENS));
         for (int64_t word = 0; word < words && !tape->is_stopped; word += TILE_WORDS) {
@@ -187,7 +182,7 @@ static void head_backward(struct mpl_tape *tape, struct mpl_node *node, struct m
     (void)out;
     for (int i = 0; i < 2; i++)
         if (mpl_needs(node, i))
-            sums[i] = made(tape, "zeros.default", MPL_FLOAT32, of[i]->shape);
+            sums[i] = mpl_hold_empty(tape, "zeros.default", MPL_FLOAT32, of[i]->shape);
     run_tiles(tape, &t, true);
     for (int i = 0; i < 2; i++)
         if (sums[i])
@@ -208,17 +203,17 @@ struct scores {
 static void finish(struct mpl_tape *tape, struct mpl_shape rows, struct scores *scores,
                    struct mpl_tensor **log_z)
 {
-    struct mpl_tensor *part = made(tape, "log.default", MPL_FLOAT32, rows), *more;
+    struct mpl_tensor *part = mpl_hold_empty(tape, "log.default", MPL_FLOAT32, rows), *more;
 
-    *log_z = made(tape, "add.Tensor", MPL_FLOAT32, rows);
+    *log_z = mpl_hold_empty(tape, "add.Tensor", MPL_FLOAT32, rows);
     mpl_drop(tape, part);
-    scores->log_probs = made(tape, "sub.Tensor", MPL_FLOAT32, rows);
-    part = made(tape, "div.Tensor", MPL_FLOAT32, rows);
-    scores->entropy = made(tape, "sub.Tensor", MPL_FLOAT32, rows);
+    scores->log_probs = mpl_hold_empty(tape, "sub.Tensor", MPL_FLOAT32, rows);
+    part = mpl_hold_empty(tape, "div.Tensor", MPL_FLOAT32, rows);
+    scores->entropy = mpl_hold_empty(tape, "sub.Tensor", MPL_FLOAT32, rows);
     mpl_drop(tape, part);
-    part = made(tape, "ge.Tensor", MPL_BOOL, rows);
-    more = made(tape, "gt.Tensor", MPL_BOOL, rows);
-    scores->is_top1 = made(tape, "bitwise_and.Tensor", MPL_BOOL, rows);
+    part = mpl_hold_empty(tape, "ge.Tensor", MPL_BOOL, rows);
+    more = mpl_hold_empty(tape, "gt.Tensor", MPL_BOOL, rows);
+    scores->is_top1 = mpl_hold_empty(tape, "bitwise_and.Tensor", MPL_BOOL, rows);
     mpl_drop(tape, part);
     mpl_drop(tape, more);
 }
@@ -233,7 +228,7 @@ static void run_head(struct mpl_tape *tape, struct tiles *t, struct scores *scor
 
     tape->is_grad_enabled = false;
     for (int i = 0; i < RUNNING; i++)
-        running[i] = made(tape, "zeros.default", MPL_FLOAT32, rows);
+        running[i] = mpl_hold_empty(tape, "zeros.default", MPL_FLOAT32, rows);
     run_tiles(tape, t, false);
     finish(tape, rows, scores, log_z);
     for (int i = 0; i < RUNNING; i++)
@@ -327,7 +322,7 @@ struct mpl_tensor *mpl_loss_fused_lm_head(struct mpl_tape *tape, struct mpl_lm *
     if (!mask || tape->is_stopped)
         return tape->void_tensor;
     each = mpl_hold(mpl_op_neg(tape, scores.log_probs));
-    count = made(tape, "clamp.default", MPL_INT64, scalar);
+    count = mpl_hold_empty(tape, "clamp.default", MPL_INT64, scalar);
     loss = mpl_hold(mpl_op_div_constant(tape, mpl_op_sum_all(tape, each), count));
     count_true(tape, mask); /* metrics: labels, right guesses */
     count_true(tape, scores.is_top1);

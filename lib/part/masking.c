@@ -10,12 +10,6 @@
 #include "op/op.h"
 #include "part/block_mask.h"
 
-static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
-                               struct mpl_shape shape)
-{
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 static const struct mpl_shape scalar = {0};
 
 struct mpl_tensor *mpl_position_ids(struct mpl_tape *tape, const struct mpl_tensor *input_ids)
@@ -33,17 +27,19 @@ struct mpl_tensor *mpl_position_ids(struct mpl_tape *tape, const struct mpl_tens
 static void look_for_packing(struct mpl_tape *tape, struct mpl_dim b, struct mpl_dim s)
 {
     struct mpl_dim longer = {s.n + 1, s.degree};
-    struct mpl_tensor *first = made(tape, "sub.Tensor", MPL_INT64, mpl_shape2(b, mpl_dim(1)));
-    struct mpl_tensor *joined = made(tape, "cat.default", MPL_INT64, mpl_shape2(b, longer));
-    struct mpl_tensor *steps = made(tape, "sub.Tensor", MPL_INT64, mpl_shape2(b, s)), *jumps,
-                      *groups, *last, *all;
+    struct mpl_tensor *first =
+        mpl_hold_empty(tape, "sub.Tensor", MPL_INT64, mpl_shape2(b, mpl_dim(1)));
+    struct mpl_tensor *joined =
+        mpl_hold_empty(tape, "cat.default", MPL_INT64, mpl_shape2(b, longer));
+    struct mpl_tensor *steps = mpl_hold_empty(tape, "sub.Tensor", MPL_INT64, mpl_shape2(b, s)),
+                      *jumps, *groups, *last, *all;
 
     mpl_drop(tape, joined);
-    jumps = made(tape, "ne.Scalar", MPL_BOOL, mpl_shape2(b, s));
-    groups = made(tape, "cumsum.default", MPL_INT64, mpl_shape2(b, s));
+    jumps = mpl_hold_empty(tape, "ne.Scalar", MPL_BOOL, mpl_shape2(b, s));
+    groups = mpl_hold_empty(tape, "cumsum.default", MPL_INT64, mpl_shape2(b, s));
     mpl_drop(tape, jumps);
-    last = made(tape, "eq.Scalar", MPL_BOOL, mpl_shape1(b));
-    all = made(tape, "all.default", MPL_BOOL, scalar);
+    last = mpl_hold_empty(tape, "eq.Scalar", MPL_BOOL, mpl_shape1(b));
+    all = mpl_hold_empty(tape, "all.default", MPL_BOOL, scalar);
     mpl_drop(tape, last);
     mpl_drop(tape, all);
     mpl_drop(tape, first);
@@ -53,8 +49,8 @@ static void look_for_packing(struct mpl_tape *tape, struct mpl_dim b, struct mpl
 
 static struct mpl_tensor *positions(struct mpl_tape *tape, struct mpl_dim s)
 {
-    struct mpl_tensor *range = made(tape, "arange.default", MPL_INT64, mpl_shape1(s));
-    struct mpl_tensor *shifted = made(tape, "add.Tensor", MPL_INT64, mpl_shape1(s));
+    struct mpl_tensor *range = mpl_hold_empty(tape, "arange.default", MPL_INT64, mpl_shape1(s));
+    struct mpl_tensor *shifted = mpl_hold_empty(tape, "add.Tensor", MPL_INT64, mpl_shape1(s));
 
     mpl_drop(tape, range);
     return shifted;
@@ -76,7 +72,7 @@ struct indices {
 static struct mpl_tensor *bool_of(struct mpl_tape *tape, const char *op, struct mpl_dim b,
                                   struct mpl_dim rows, struct mpl_dim columns)
 {
-    return made(tape, op, MPL_BOOL, mpl_shape4(b, mpl_dim(1), rows, columns));
+    return mpl_hold_empty(tape, op, MPL_BOOL, mpl_shape4(b, mpl_dim(1), rows, columns));
 }
 
 /* result = result & mask(...), for both names held; gives the new one */
@@ -101,8 +97,8 @@ static struct mpl_tensor *triangle(struct mpl_tape *tape, const struct indices *
         return bool_of(tape, "ge.Scalar", one, i->s, one);
     if (!i->kind->window)
         return bool_of(tape, "le.Tensor", one, i->s, i->s);
-    result = made(tape, "new_ones.default", MPL_BOOL, scalar);
-    edge = made(tape, "sub.Tensor", MPL_INT64, mpl_shape4(one, one, i->s, one));
+    result = mpl_hold_empty(tape, "new_ones.default", MPL_BOOL, scalar);
+    edge = mpl_hold_empty(tape, "sub.Tensor", MPL_INT64, mpl_shape4(one, one, i->s, one));
     mask = bool_of(tape, "gt.Tensor", one, i->s, i->s);
     mpl_drop(tape, edge);
     result = both(tape, result, mask, one, i->s);
@@ -114,12 +110,12 @@ static struct mpl_tensor *triangle(struct mpl_tape *tape, const struct indices *
 static struct mpl_tensor *bool_mask(struct mpl_tape *tape, const struct indices *i, bool is_padded)
 {
     const struct mpl_dim one = mpl_dim(1);
-    struct mpl_tensor *rows = made(tape, "arange.default", MPL_INT64, mpl_shape1(i->b));
-    struct mpl_tensor *heads = made(tape, "arange.default", MPL_INT64, mpl_shape1(one));
+    struct mpl_tensor *rows = mpl_hold_empty(tape, "arange.default", MPL_INT64, mpl_shape1(i->b));
+    struct mpl_tensor *heads = mpl_hold_empty(tape, "arange.default", MPL_INT64, mpl_shape1(one));
     struct mpl_tensor *q = positions(tape, i->s), *k = positions(tape, i->s), *mask;
 
     if (is_padded) {
-        struct mpl_tensor *ones = made(tape, "new_ones.default", MPL_BOOL, scalar);
+        struct mpl_tensor *ones = mpl_hold_empty(tape, "new_ones.default", MPL_BOOL, scalar);
 
         if (i->kind->is_bidirectional) {
             struct mpl_tensor *each = triangle(tape, i);
@@ -145,8 +141,8 @@ static struct mpl_tensor *bool_mask(struct mpl_tape *tape, const struct indices 
 static void look_for_padding(struct mpl_tape *tape, int times)
 {
     for (int i = 0; i < times; i++) {
-        struct mpl_tensor *sum = made(tape, "sum.default", MPL_INT64, scalar);
-        struct mpl_tensor *same = made(tape, "eq.Scalar", MPL_BOOL, scalar);
+        struct mpl_tensor *sum = mpl_hold_empty(tape, "sum.default", MPL_INT64, scalar);
+        struct mpl_tensor *same = mpl_hold_empty(tape, "eq.Scalar", MPL_BOOL, scalar);
 
         mpl_drop(tape, sum);
         mpl_drop(tape, same);
@@ -186,10 +182,11 @@ static struct mpl_mask causal_mask(struct mpl_tape *tape, const struct mpl_plan 
                                      : NULL,
                                  true};
     if (padding_mask)
-        padding = made(tape, "_to_copy.default", MPL_BOOL, padding_mask->shape);
+        padding = mpl_hold_empty(tape, "_to_copy.default", MPL_BOOL, padding_mask->shape);
     if (mpl_is_flash(plan->training.attention)) { /* flash_attention_mask */
         if (padding)
-            mpl_drop(tape, made(tape, "all.default", MPL_BOOL, scalar)); /* is any token masked? */
+            mpl_drop(tape, mpl_hold_empty(tape, "all.default", MPL_BOOL,
+                                          scalar)); /* is any token masked? */
         return (struct mpl_mask){padding, !kind->is_bidirectional};
     }
     if (plan->training.attention == MPL_ATTENTION_FLEX)
@@ -197,7 +194,8 @@ static struct mpl_mask causal_mask(struct mpl_tape *tape, const struct mpl_plan 
     if (kind->is_bidirectional ? !padding_mask : !is_eager && !padding_mask && is_skipped)
         return (struct mpl_mask){NULL, !kind->is_bidirectional};
     if (kind->is_bidirectional)
-        mpl_drop(tape, made(tape, "all.default", MPL_BOOL, scalar)); /* is any token masked? */
+        mpl_drop(tape,
+                 mpl_hold_empty(tape, "all.default", MPL_BOOL, scalar)); /* is any token masked? */
     else if (!is_eager && padding_mask && is_skipped)
         look_for_padding(tape, 2);
     allowed = bool_mask(tape, &indices, padding_mask != NULL);
@@ -207,9 +205,9 @@ static struct mpl_mask causal_mask(struct mpl_tape *tape, const struct mpl_plan 
         mpl_drop(tape, padding);
         return (struct mpl_mask){allowed, false};
     }
-    zero = made(tape, "zeros.default", dtype, scalar);
-    low = made(tape, "scalar_tensor.default", dtype, scalar);
-    numbers = made(tape, "where.self", dtype, whole);
+    zero = mpl_hold_empty(tape, "zeros.default", dtype, scalar);
+    low = mpl_hold_empty(tape, "scalar_tensor.default", dtype, scalar);
+    numbers = mpl_hold_empty(tape, "where.self", dtype, whole);
     mpl_drop(tape, low);
     mpl_drop(tape, zero);
     mpl_drop(tape, allowed);
@@ -262,9 +260,9 @@ static struct mpl_tensor *powers(struct mpl_tape *tape, int64_t count, struct mp
 {
     const struct mpl_shape line = mpl_shape1(mpl_dim(count));
 
-    names[0] = made(tape, "full.default", MPL_FLOAT32, scalar);
-    names[1] = made(tape, "arange.start_step", MPL_INT32, line);
-    return made(tape, "pow.Tensor_Tensor", MPL_FLOAT32, line);
+    names[0] = mpl_hold_empty(tape, "full.default", MPL_FLOAT32, scalar);
+    names[1] = mpl_hold_empty(tape, "arange.start_step", MPL_INT32, line);
+    return mpl_hold_empty(tape, "pow.Tensor_Tensor", MPL_FLOAT32, line);
 }
 
 struct mpl_tensor *mpl_alibi_slopes(struct mpl_tape *tape, int64_t heads)
@@ -278,7 +276,8 @@ struct mpl_tensor *mpl_alibi_slopes(struct mpl_tape *tape, int64_t heads)
     if (closest != heads) {
         extra = powers(tape, heads - closest, names + 2);
         mpl_rebind(tape, &slopes,
-                   mpl_return(made(tape, "cat.default", MPL_FLOAT32, mpl_shape1(mpl_dim(heads)))));
+                   mpl_return(mpl_hold_empty(tape, "cat.default", MPL_FLOAT32,
+                                             mpl_shape1(mpl_dim(heads)))));
         mpl_drop(tape, extra);
     }
     for (int i = 0; i < 4; i++)
@@ -290,8 +289,8 @@ struct mpl_tensor *mpl_alibi_slopes(struct mpl_tape *tape, int64_t heads)
 static struct mpl_tensor *scaled(struct mpl_tape *tape, const char *function,
                                  struct mpl_shape shape)
 {
-    struct mpl_tensor *raw = made(tape, function, MPL_FLOAT32, shape);
-    struct mpl_tensor *out = made(tape, "mul.Tensor", MPL_FLOAT32, shape);
+    struct mpl_tensor *raw = mpl_hold_empty(tape, function, MPL_FLOAT32, shape);
+    struct mpl_tensor *out = mpl_hold_empty(tape, "mul.Tensor", MPL_FLOAT32, shape);
 
     mpl_drop(tape, raw);
     return out;
@@ -309,13 +308,14 @@ void mpl_rotary_tables(struct mpl_tape *tape, int64_t head_dim, enum mpl_dtype d
 {
     const struct mpl_dim s = position_ids->is_void ? mpl_dim(0) : position_ids->shape.dim[0];
     const struct mpl_dim one = mpl_dim(1), d = mpl_dim(head_dim);
-    struct mpl_tensor *rows = made(tape, "_to_copy.default", MPL_FLOAT32, mpl_shape3(one, s, one));
+    struct mpl_tensor *rows =
+        mpl_hold_empty(tape, "_to_copy.default", MPL_FLOAT32, mpl_shape3(one, s, one));
     struct mpl_tensor *half =
-        made(tape, "mul.Tensor", MPL_FLOAT32, mpl_shape3(one, s, mpl_dim(head_dim / 2)));
+        mpl_hold_empty(tape, "mul.Tensor", MPL_FLOAT32, mpl_shape3(one, s, mpl_dim(head_dim / 2)));
     struct mpl_tensor *angles, *cos, *sin;
 
     mpl_drop(tape, rows);
-    angles = made(tape, "cat.default", MPL_FLOAT32, mpl_shape3(one, s, d));
+    angles = mpl_hold_empty(tape, "cat.default", MPL_FLOAT32, mpl_shape3(one, s, d));
     cos = scaled(tape, "cos.default", mpl_shape3(one, s, d));
     sin = scaled(tape, "sin.default", mpl_shape3(one, s, d));
     *cos_out = as_table(tape, cos, dtype);

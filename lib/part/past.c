@@ -114,21 +114,16 @@ void mpl_past_add_bias(struct mpl_network *network)
 /* ---- rotary tables of a layer ----------------------------------------------------------------
  */
 
-static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
-                               struct mpl_shape shape)
-{
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 /* cos_cached[:s].to(dtype)[position_ids].unsqueeze(1): the slice has a name if it was cast */
 static struct mpl_tensor *rows(struct mpl_tape *tape, const struct mpl_past_run *run,
                                enum mpl_dtype dtype, struct mpl_dim s, struct mpl_tensor **kept)
 {
     const struct mpl_dim one = mpl_dim(1), d = mpl_dim(run->rotary_dim);
 
-    *kept =
-        run->table_dtype == dtype ? NULL : made(tape, "_to_copy.default", dtype, mpl_shape2(s, d));
-    return made(tape, "index.Tensor", dtype, mpl_shape4(one, one, s, d));
+    *kept = run->table_dtype == dtype
+                ? NULL
+                : mpl_hold_empty(tape, "_to_copy.default", dtype, mpl_shape2(s, d));
+    return mpl_hold_empty(tape, "index.Tensor", dtype, mpl_shape4(one, one, s, d));
 }
 
 static struct mpl_tensor *in_format(struct mpl_tape *tape, struct mpl_tensor *table,
@@ -144,12 +139,12 @@ static void angles(struct mpl_tape *tape, const struct mpl_past_run *run, enum m
     const struct mpl_dim one = mpl_dim(1), d = mpl_dim(run->rotary_dim);
     const struct mpl_shape table = mpl_shape3(one, s, d);
     struct mpl_tensor *positions =
-        made(tape, "_to_copy.default", MPL_FLOAT32, mpl_shape3(one, one, s));
-    struct mpl_tensor *half =
-        made(tape, "bmm.default", MPL_FLOAT32, mpl_shape3(one, mpl_dim(run->rotary_dim / 2), s));
-    struct mpl_tensor *both = made(tape, "cat.default", MPL_FLOAT32, table);
-    struct mpl_tensor *cos = made(tape, "cos.default", MPL_FLOAT32, table);
-    struct mpl_tensor *sin = made(tape, "sin.default", MPL_FLOAT32, table);
+        mpl_hold_empty(tape, "_to_copy.default", MPL_FLOAT32, mpl_shape3(one, one, s));
+    struct mpl_tensor *half = mpl_hold_empty(tape, "bmm.default", MPL_FLOAT32,
+                                             mpl_shape3(one, mpl_dim(run->rotary_dim / 2), s));
+    struct mpl_tensor *both = mpl_hold_empty(tape, "cat.default", MPL_FLOAT32, table);
+    struct mpl_tensor *cos = mpl_hold_empty(tape, "cos.default", MPL_FLOAT32, table);
+    struct mpl_tensor *sin = mpl_hold_empty(tape, "sin.default", MPL_FLOAT32, table);
 
     out->cos = in_format(tape, cos, dtype);
     out->sin = in_format(tape, sin, dtype);
@@ -225,11 +220,8 @@ static struct mpl_tensor *eager(struct mpl_tape *tape, struct mpl_attention_call
     }
     scores = mpl_op_matmul(tape, q, mpl_op_transpose(tape, k, 2, 3));
     scores = mpl_hold(mpl_op_div_scalar(tape, scores));
-    if (call->is_capped) {
-        mpl_rebind(tape, &scores, mpl_op_div_scalar(tape, scores));
-        mpl_rebind(tape, &scores, mpl_op_tanh(tape, scores));
-        mpl_rebind(tape, &scores, mpl_op_mul_number(tape, scores));
-    }
+    if (call->is_capped)
+        mpl_attention_cap(tape, &scores);
     if (call->mask)
         mpl_rebind(tape, &scores, mpl_op_add(tape, scores, call->mask));
     if (call->softmax == MPL_SOFTMAX_OWN) {

@@ -22,12 +22,6 @@ struct form {
 
 static const struct mpl_shape scalar = {0};
 
-static struct mpl_tensor *made(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
-                               struct mpl_shape shape)
-{
-    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
-}
-
 /* *name = op(*name) of another format */
 static void become(struct mpl_tape *tape, struct mpl_tensor **name, const char *op,
                    enum mpl_dtype dtype, struct mpl_shape shape)
@@ -38,7 +32,7 @@ static void become(struct mpl_tape *tape, struct mpl_tensor **name, const char *
 static void passing(struct mpl_tape *tape, const char *op, enum mpl_dtype dtype,
                     struct mpl_shape shape)
 {
-    mpl_drop(tape, made(tape, op, dtype, shape));
+    mpl_drop(tape, mpl_hold_empty(tape, op, dtype, shape));
 }
 
 static struct mpl_shape square(const struct form *f)
@@ -54,7 +48,7 @@ static struct mpl_shape whole(const struct form *f)
 /* torch.all(attention_mask == 1), read by the host */
 static void look_for_padding(struct mpl_tape *tape, const struct form *f)
 {
-    struct mpl_tensor *ones = made(tape, "eq.Scalar", MPL_BOOL, mpl_shape2(f->b, f->s));
+    struct mpl_tensor *ones = mpl_hold_empty(tape, "eq.Scalar", MPL_BOOL, mpl_shape2(f->b, f->s));
 
     passing(tape, "all.default", MPL_BOOL, scalar);
     mpl_drop(tape, ones);
@@ -64,7 +58,7 @@ static void look_for_padding(struct mpl_tape *tape, const struct form *f)
 static void unmask(struct mpl_tape *tape, const struct form *f, struct mpl_tensor **mask)
 {
     const struct mpl_shape row = mpl_shape4(f->b, mpl_dim(1), f->s, mpl_dim(1));
-    struct mpl_tensor *flags = made(tape, "eq.Scalar", MPL_BOOL, whole(f));
+    struct mpl_tensor *flags = mpl_hold_empty(tape, "eq.Scalar", MPL_BOOL, whole(f));
 
     become(tape, &flags, "all.dim", MPL_BOOL, row);
     become(tape, &flags, "bitwise_not.default", MPL_BOOL, row);
@@ -78,15 +72,15 @@ static void unmask(struct mpl_tape *tape, const struct form *f, struct mpl_tenso
 /* _make_causal_mask: made in float32, then cast; [s, s] */
 static struct mpl_tensor *triangle(struct mpl_tape *tape, const struct form *f)
 {
-    struct mpl_tensor *mask = made(tape, "full.default", MPL_FLOAT32, square(f)), *below;
-    struct mpl_tensor *cond = made(tape, "arange.default", MPL_INT64, mpl_shape1(f->s));
-    struct mpl_tensor *next = made(tape, "add.Tensor", MPL_INT64, mpl_shape1(f->s));
+    struct mpl_tensor *mask = mpl_hold_empty(tape, "full.default", MPL_FLOAT32, square(f)), *below;
+    struct mpl_tensor *cond = mpl_hold_empty(tape, "arange.default", MPL_INT64, mpl_shape1(f->s));
+    struct mpl_tensor *next = mpl_hold_empty(tape, "add.Tensor", MPL_INT64, mpl_shape1(f->s));
 
     passing(tape, "lt.Tensor", MPL_BOOL, square(f));
     mpl_drop(tape, next);
     mpl_rebind(tape, &mask, mpl_op_to(tape, mask, f->dtype));
     if (f->window) {
-        below = made(tape, "ones_like.default", MPL_BOOL, square(f));
+        below = mpl_hold_empty(tape, "ones_like.default", MPL_BOOL, square(f));
         become(tape, &below, "tril.default", MPL_BOOL, square(f));
         mpl_drop(tape, below);
     }
@@ -97,11 +91,11 @@ static struct mpl_tensor *triangle(struct mpl_tape *tape, const struct form *f)
 /* _expand_mask: [b, 1, s, s] */
 static struct mpl_tensor *expand_padding(struct mpl_tape *tape, const struct form *f)
 {
-    struct mpl_tensor *wide = made(tape, "_to_copy.default", f->dtype, whole(f)), *out;
-    struct mpl_tensor *inverted = made(tape, "rsub.Scalar", f->dtype, whole(f));
-    struct mpl_tensor *flags = made(tape, "_to_copy.default", MPL_BOOL, whole(f));
+    struct mpl_tensor *wide = mpl_hold_empty(tape, "_to_copy.default", f->dtype, whole(f)), *out;
+    struct mpl_tensor *inverted = mpl_hold_empty(tape, "rsub.Scalar", f->dtype, whole(f));
+    struct mpl_tensor *flags = mpl_hold_empty(tape, "_to_copy.default", MPL_BOOL, whole(f));
 
-    out = made(tape, "masked_fill.Scalar", f->dtype, whole(f));
+    out = mpl_hold_empty(tape, "masked_fill.Scalar", f->dtype, whole(f));
     mpl_drop(tape, flags);
     mpl_drop(tape, wide);
     mpl_drop(tape, inverted);
@@ -115,7 +109,7 @@ static struct mpl_tensor *converted(struct mpl_tape *tape, const struct form *f)
     if (!f->is_padded)
         return causal;
     mask = expand_padding(tape, f);
-    flags = made(tape, "_to_copy.default", MPL_BOOL, whole(f));
+    flags = mpl_hold_empty(tape, "_to_copy.default", MPL_BOOL, whole(f));
     become(tape, &mask, "masked_fill.Scalar", f->dtype, whole(f));
     mpl_drop(tape, flags);
     mpl_drop(tape, causal);
@@ -130,8 +124,9 @@ static struct mpl_tensor *converted(struct mpl_tape *tape, const struct form *f)
 /* arange(columns) > cache_position.reshape(-1, 1), held */
 static struct mpl_tensor *later(struct mpl_tape *tape, const struct form *f)
 {
-    struct mpl_tensor *range = made(tape, "arange.default", MPL_INT64, mpl_shape1(f->columns));
-    struct mpl_tensor *out = made(tape, "gt.Tensor", MPL_BOOL, square(f));
+    struct mpl_tensor *range =
+        mpl_hold_empty(tape, "arange.default", MPL_INT64, mpl_shape1(f->columns));
+    struct mpl_tensor *out = mpl_hold_empty(tape, "gt.Tensor", MPL_BOOL, square(f));
 
     mpl_drop(tape, range);
     return out;
@@ -140,9 +135,11 @@ static struct mpl_tensor *later(struct mpl_tape *tape, const struct form *f)
 /* ... |= arange(columns) <= cache_position.reshape(-1, 1) - window; the name */
 static struct mpl_tensor *beyond_window(struct mpl_tape *tape, const struct form *f)
 {
-    struct mpl_tensor *range = made(tape, "arange.default", MPL_INT64, mpl_shape1(f->columns));
-    struct mpl_tensor *edge = made(tape, "sub.Tensor", MPL_INT64, mpl_shape2(f->s, mpl_dim(1)));
-    struct mpl_tensor *out = made(tape, "le.Tensor", MPL_BOOL, square(f));
+    struct mpl_tensor *range =
+        mpl_hold_empty(tape, "arange.default", MPL_INT64, mpl_shape1(f->columns));
+    struct mpl_tensor *edge =
+        mpl_hold_empty(tape, "sub.Tensor", MPL_INT64, mpl_shape2(f->s, mpl_dim(1)));
+    struct mpl_tensor *out = mpl_hold_empty(tape, "le.Tensor", MPL_BOOL, square(f));
 
     mpl_drop(tape, range);
     mpl_drop(tape, edge);
@@ -156,7 +153,7 @@ static struct mpl_tensor *fill_padding(struct mpl_tape *tape, const struct form 
     struct mpl_tensor *padding;
 
     become(tape, mask, "clone.default", f->dtype, whole(f));
-    padding = made(tape, "add.Tensor", f->dtype, whole(f));
+    padding = mpl_hold_empty(tape, "add.Tensor", f->dtype, whole(f));
     become(tape, &padding, "eq.Scalar", MPL_BOOL, whole(f));
     passing(tape, "masked_fill.Scalar", f->dtype, whole(f));
     return padding;
@@ -166,7 +163,8 @@ static struct mpl_tensor *updated(struct mpl_tape *tape, const struct form *f)
 {
     const bool has_window_form = mpl_past_has(f->run, f->run->facts->window_mask);
     const bool is_split = mpl_past_has(f->run, f->run->facts->split_mask);
-    struct mpl_tensor *mask = made(tape, "full.default", f->dtype, square(f)), *names[3] = {NULL};
+    struct mpl_tensor *mask = mpl_hold_empty(tape, "full.default", f->dtype, square(f)),
+                      *names[3] = {NULL};
 
     if (!has_window_form)
         become(tape, &mask, "triu.default", f->dtype, square(f));
@@ -249,8 +247,8 @@ static struct mpl_tensor *extended(struct mpl_tape *tape, const struct form *f,
 {
     const struct mpl_shape row = mpl_shape4(f->b, mpl_dim(1), mpl_dim(1), f->s);
     struct mpl_tensor *wide =
-        mask->dtype == dtype ? NULL : made(tape, "_to_copy.default", dtype, row);
-    struct mpl_tensor *out = made(tape, "rsub.Scalar", dtype, row);
+        mask->dtype == dtype ? NULL : mpl_hold_empty(tape, "_to_copy.default", dtype, row);
+    struct mpl_tensor *out = mpl_hold_empty(tape, "rsub.Scalar", dtype, row);
 
     become(tape, &out, "mul.Tensor", dtype, row);
     mpl_drop(tape, wide);
@@ -274,7 +272,7 @@ struct mpl_mask mpl_past_encoder_mask(struct mpl_tape *tape, const struct mpl_pl
     if (embeds->is_void)
         return (struct mpl_mask){f.is_sdpa ? NULL : mpl_hold(tape->void_tensor), false};
     if (!padding_mask)
-        *ones_out = made(tape, "ones.default", MPL_FLOAT32, mpl_shape2(f.b, f.s));
+        *ones_out = mpl_hold_empty(tape, "ones.default", MPL_FLOAT32, mpl_shape2(f.b, f.s));
     if (!f.is_sdpa)
         return (struct mpl_mask){extended(tape, &f, padding_mask ? padding_mask : *ones_out,
                                           plan->training.parameter_dtype),

@@ -101,3 +101,10 @@ struct mpl_tensor *mpl_module_call(struct mpl_tape *tape, struct mpl_module *mod
     mpl_drop(tape, argument);
     return output;
 }
+
+struct mpl_tensor *mpl_hook_pass(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *input)
+{
+    (void)tape;
+    (void)wrapper;
+    return input;
+}

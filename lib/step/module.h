@@ -77,6 +77,9 @@ struct mpl_hooks {
     bool is_outside_checkpoint;
 };
 
+/** A cast_input or pre_forward that gives the input as it is. */
+struct mpl_tensor *mpl_hook_pass(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *input);
+
 struct mpl_module {
     const char *name;
     enum mpl_module_kind kind;

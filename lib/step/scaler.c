@@ -9,19 +9,12 @@
 
 #include "op/op.h"
 
-static struct mpl_tensor *scalar(struct mpl_tape *tape, enum mpl_dtype dtype)
-{
-    const struct mpl_shape shape = {0};
-
-    return mpl_hold(mpl_empty(tape, "full.default", dtype, &shape));
-}
-
 struct mpl_tensor *mpl_scaler_scale(struct mpl_tape *tape, struct mpl_scaler *scaler,
                                     struct mpl_tensor *loss)
 {
     if (!scaler->scale) {
-        scaler->scale = scalar(tape, MPL_FLOAT32);
-        scaler->growth = scalar(tape, MPL_INT32);
+        scaler->scale = mpl_hold_scalar(tape, "full.default", MPL_FLOAT32);
+        scaler->growth = mpl_hold_scalar(tape, "full.default", MPL_INT32);
     }
     return mpl_op_mul(tape, loss, scaler->scale);
 }
@@ -36,7 +29,7 @@ void mpl_scaler_unscale(struct mpl_tape *tape, struct mpl_scaler *scaler)
     inverse = mpl_op_map(tape, "_to_copy.default", MPL_FLOAT64, scaler->scale, NULL);
     inverse = mpl_op_map(tape, "reciprocal.default", MPL_FLOAT64, inverse, NULL);
     inverse = mpl_hold(mpl_op_to(tape, inverse, MPL_FLOAT32));
-    scaler->found_inf = scalar(tape, MPL_FLOAT32);
+    scaler->found_inf = mpl_hold_scalar(tape, "full.default", MPL_FLOAT32);
     mpl_drop(tape, inverse);
 }
 

@@ -258,6 +258,20 @@ struct mpl_tensor *mpl_return(struct mpl_tensor *tensor);        /* a local beco
 void mpl_rebind(struct mpl_tape *tape, struct mpl_tensor **name, struct mpl_tensor *value);
 void mpl_consume(struct mpl_tape *tape, struct mpl_tensor *tensor); /* drop if floating */
 
+/** A held tensor, as mpl_empty makes it. */
+static inline struct mpl_tensor *mpl_hold_empty(struct mpl_tape *tape, const char *op,
+                                                enum mpl_dtype dtype, struct mpl_shape shape)
+{
+    return mpl_hold(mpl_empty(tape, op, dtype, &shape));
+}
+
+/** The same without dimensions. */
+static inline struct mpl_tensor *mpl_hold_scalar(struct mpl_tape *tape, const char *op,
+                                                 enum mpl_dtype dtype)
+{
+    return mpl_hold_empty(tape, op, dtype, (struct mpl_shape){0});
+}
+
 /** Frees the device memory of a storage that keeps its tensors (resize_(0)), or brings it back. */
 void mpl_storage_release(struct mpl_tape *tape, struct mpl_storage *storage);
 void mpl_storage_refill(struct mpl_tape *tape, struct mpl_tensor *tensor, const char *op);
