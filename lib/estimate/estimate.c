@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "table/device.h"
 
 enum memplan_status mpl_estimator_init(struct mpl_estimator *estimator, struct memplan_error *err)
 {
@@ -47,11 +48,35 @@ enum memplan_status mpl_estimate_trace(struct mpl_estimator *estimator, const st
     return MEMPLAN_OK;
 }
 
+/* The total that PyTorch sees, in bytes; 0: not known, or without settings that ask for it. */
+static uint64_t card_total(const struct mpl_device *device)
+{
+    enum mpl_device_match match;
+    const struct mpl_device_row *row;
+
+    if (device->total_bytes > 0)
+        return (uint64_t)device->total_bytes;
+    row = device->gpu[0] && device->allocator_conf[0]
+              ? mpl_device_find(device->gpu, &match, NULL, 0)
+              : NULL;
+    return row ? row->total_bytes : 0;
+}
+
+enum memplan_status mpl_estimator_set_conf(struct mpl_estimator *estimator,
+                                           const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_replay_settings settings = {
+        .conf = plan->device.allocator_conf,
+        .release = {plan->pytorch.major, plan->pytorch.minor},
+        .total_bytes = card_total(&plan->device)};
+
+    return mpl_replay_set_conf(estimator->replay, &settings, err);
+}
+
 enum memplan_status mpl_estimate_peaks(struct mpl_estimator *estimator, const struct mpl_plan *plan,
                                        struct mpl_estimate *estimate, struct memplan_error *err)
 {
-    enum memplan_status status =
-        mpl_replay_set_conf(estimator->replay, plan->device.allocator_conf, err);
+    enum memplan_status status = mpl_estimator_set_conf(estimator, plan, err);
 
     if (status)
         return status;

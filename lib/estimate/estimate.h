@@ -62,6 +62,10 @@ struct mpl_estimator {
 enum memplan_status mpl_estimator_init(struct mpl_estimator *estimator, struct memplan_error *err);
 void mpl_estimator_free(struct mpl_estimator *estimator);
 
+/** The allocator settings of a plan, for the replays that follow. */
+enum memplan_status mpl_estimator_set_conf(struct mpl_estimator *estimator,
+                                           const struct mpl_plan *plan, struct memplan_error *err);
+
 /** Traces and replays one plan. */
 enum memplan_status mpl_estimate_run(struct mpl_estimator *estimator, const struct mpl_plan *plan,
                                      enum mpl_estimate_depth depth, struct mpl_estimate *estimate,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The caching allocator of PyTorch on one card: requests, releases, giving memory back. */
+/* The caching allocator of PyTorch on one card: requests. */
 #include "replay/allocator.h"
 
 #include <stdlib.h>
@@ -7,13 +7,13 @@
 
 #include "base/bytes.h"
 
-#define MIN_BLOCK     UINT64_C(512)        /* kMinBlockSize: quantum of block sizes */
-#define SMALL_SEGMENT (UINT64_C(2) << 20)  /* kSmallBuffer */
-#define OWN_SEGMENT   (UINT64_C(10) << 20) /* kMinLargeAlloc: from here a segment for itself */
-#define OWN_GRAIN     (UINT64_C(2) << 20)  /* kRoundLarge */
-#define LARGEST_SLACK (UINT64_C(1) << 20)  /* large pool: a rest up to this is not split off */
-#define FIRST_BLOCKS  1024
-#define BLOCK_ALIGN   64
+#define MIN_BLOCK      UINT64_C(512)        /* kMinBlockSize: quantum of block sizes */
+#define SMALL_SEGMENT  (UINT64_C(2) << 20)  /* kSmallBuffer */
+#define OWN_SEGMENT    (UINT64_C(10) << 20) /* kMinLargeAlloc: from here a segment for itself */
+#define OWN_GRAIN      (UINT64_C(2) << 20)  /* kRoundLarge */
+#define LARGEST_SLACK  (UINT64_C(1) << 20)  /* large pool: a rest up to this is not split off */
+#define FIRST_INTERVAL 20 /* log2 of the first interval of roundup_power2_divisions */
+#define FIRST_BLOCKS   1024
 
 bool mpl_allocator_grow_room(struct mpl_allocator *a)
 {
@@ -21,7 +21,7 @@ bool mpl_allocator_grow_room(struct mpl_allocator *a)
     struct mpl_block *blocks;
 
     if (room > UINT32_MAX / 2 ||
-        !(blocks = aligned_alloc(BLOCK_ALIGN, (size_t)room * 2 * sizeof(*blocks)))) {
+        !(blocks = aligned_alloc(MPL_BLOCK_ALIGN, (size_t)room * 2 * sizeof(*blocks)))) {
         a->is_out_of_memory = true;
         return false;
     }
@@ -33,7 +33,26 @@ bool mpl_allocator_grow_room(struct mpl_allocator *a)
     return true;
 }
 
-static bool make_pool(struct mpl_allocator *a, uint32_t pool)
+/* Room for the free sets of all pools up to one. */
+static bool make_table(struct mpl_allocator *a, uint32_t pool)
+{
+    const uint32_t wanted = pool / MPL_ALLOCATOR_SETS * MPL_ALLOCATOR_SETS + MPL_ALLOCATOR_SETS;
+    struct mpl_freeset **pools;
+
+    if (wanted <= a->pool_count)
+        return true;
+    if (!(pools = realloc(a->pools, wanted * sizeof(struct mpl_freeset *)))) {
+        a->is_out_of_memory = true;
+        return false;
+    }
+    for (uint32_t i = a->pool_count; i < wanted; i++)
+        pools[i] = NULL;
+    a->pools = pools;
+    a->pool_count = wanted;
+    return true;
+}
+
+bool mpl_allocator_make_set(struct mpl_allocator *a, uint32_t pool)
 {
     if (!(a->pools[pool] = malloc(sizeof(*a->pools[pool])))) {
         a->is_out_of_memory = true;
@@ -43,15 +62,44 @@ static bool make_pool(struct mpl_allocator *a, uint32_t pool)
     return true;
 }
 
+bool mpl_allocator_enter_pool(struct mpl_allocator *a, uint32_t pool)
+{
+    if (!make_table(a, pool * MPL_ALLOCATOR_SETS))
+        return false;
+    a->pool_base = pool * MPL_ALLOCATOR_SETS;
+    return true;
+}
+
+void mpl_allocator_set_fraction(struct mpl_allocator *a, double fraction, uint64_t total_bytes)
+{
+    a->total_bytes = total_bytes;
+    a->limit_bytes = fraction < 1 ? (uint64_t)(fraction * (double)total_bytes) : UINT64_MAX;
+    a->collects = a->conf.gc_threshold > 0 && a->limit_bytes != UINT64_MAX;
+    a->is_plain = !a->collects && !a->conf.is_expandable && !a->conf.max_split_bytes;
+}
+
+static void reset_waiting(struct mpl_allocator *a)
+{
+    for (uint32_t i = 0; i < MPL_ALLOCATOR_STREAMS; i++) {
+        a->waiting[i].blocks.len = a->waiting[i].first = 0;
+        a->waiting[i].recorded = a->waiting[i].passed = 0;
+    }
+    a->waiting_count = 0;
+    a->is_lazy = false;
+}
+
 void mpl_allocator_reset(struct mpl_allocator *a, uint64_t budget_bytes, uint64_t card_bytes)
 {
-    for (uint32_t i = 0; i < 2 * MPL_ALLOCATOR_STREAMS; i++)
+    for (uint32_t i = 0; i < a->pool_count; i++)
         if (a->pools[i])
             mpl_freeset_clear(a->pools[i]);
     a->block_count = 0;
     a->spare = 0;
     a->is_out_of_memory = a->is_staged = false;
-    if (mpl_allocator_make_room(a))
+    a->pool_base = 0;
+    a->calls = 0;
+    reset_waiting(a);
+    if (make_table(a, 0) && mpl_allocator_make_room(a))
         memset(&a->blocks[a->block_count++], 0, sizeof(a->blocks[0]));
     a->budget_bytes = budget_bytes;
     a->card_bytes = card_bytes;
@@ -60,79 +108,12 @@ void mpl_allocator_reset(struct mpl_allocator *a, uint64_t budget_bytes, uint64_
     a->same_below = UINT64_MAX;
     a->segments.len = a->reservations.len = 0;
     memset(&a->now, 0, sizeof(a->now));
-}
-
-/* Room for as many elements of a plain array; what is in it may be lost. */
-static bool fit(void **data, size_t *cap, size_t count, size_t element_size)
-{
-    if (count <= *cap)
-        return true;
-    free(*data);
-    *data = malloc(count * element_size);
-    *cap = *data ? count : 0;
-    return *data;
-}
-
-static bool copy_blocks(struct mpl_allocator *to, const struct mpl_allocator *from)
-{
-    if (to->block_room < from->block_count) {
-        free(to->blocks);
-        to->blocks = aligned_alloc(BLOCK_ALIGN, from->block_count * sizeof(*to->blocks));
-        to->block_room = to->blocks ? from->block_count : 0;
-    }
-    if (to->block_room)
-        memcpy(to->blocks, from->blocks, from->block_count * sizeof(*to->blocks));
-    return to->block_room;
-}
-
-static bool copy_pools(struct mpl_allocator *to, const struct mpl_allocator *from)
-{
-    for (uint32_t i = 0; i < 2 * MPL_ALLOCATOR_STREAMS; i++) {
-        if (from->pools[i] && !to->pools[i] && !make_pool(to, i))
-            return false;
-        if (from->pools[i])
-            mpl_freeset_copy(to->pools[i], from->pools[i]);
-        else if (to->pools[i])
-            mpl_freeset_clear(to->pools[i]);
-    }
-    return true;
-}
-
-static bool copy_segments(struct mpl_allocator *to, const struct mpl_allocator *from)
-{
-    const size_t plain = from->segments.len, expandable = from->reservations.len;
-
-    if (!fit((void **)&to->segments.data, &to->segments.cap, plain, sizeof(*to->segments.data)) ||
-        !fit((void **)&to->reservations.data, &to->reservations.cap, expandable,
-             sizeof(*to->reservations.data)))
-        return false;
-    if (plain)
-        memcpy(to->segments.data, from->segments.data, plain * sizeof(*to->segments.data));
-    if (expandable)
-        memcpy(to->reservations.data, from->reservations.data,
-               expandable * sizeof(*to->reservations.data));
-    to->segments.len = plain;
-    to->reservations.len = expandable;
-    return true;
-}
-
-bool mpl_allocator_copy(struct mpl_allocator *to, const struct mpl_allocator *from)
-{
-    if (!copy_blocks(to, from) || !copy_pools(to, from) || !copy_segments(to, from))
-        return false;
-    to->block_count = from->block_count;
-    to->spare = from->spare;
-    to->is_out_of_memory = from->is_out_of_memory;
-    to->is_staged = from->is_staged;
-    to->conf = from->conf;
-    to->budget_bytes = from->budget_bytes;
-    to->card_bytes = from->card_bytes;
-    to->used_bytes = from->used_bytes;
-    to->position = from->position;
-    to->same_from = from->same_from;
-    to->same_below = from->same_below;
-    to->now = from->now;
-    return true;
+    a->places.len = 0;
+    a->max_split_bytes = a->conf.max_split_bytes ? a->conf.max_split_bytes : UINT64_MAX;
+    a->rounds = false;
+    for (uint32_t i = 0; i < MPL_ALLOC_DIVISIONS; i++)
+        a->rounds |= a->conf.divisions[i] != 0;
+    mpl_allocator_set_fraction(a, a->conf.has_fraction ? a->conf.fraction : 1, card_bytes);
 }
 
 bool mpl_allocator_take(struct mpl_allocator *a, uint64_t card_bytes, uint64_t reserved_bytes)
@@ -154,15 +135,21 @@ bool mpl_allocator_take(struct mpl_allocator *a, uint64_t card_bytes, uint64_t r
 }
 
 /*
- * A new segment for a request of size bytes, as one block in use; 0 when the card has no room.
+ * Size of a new segment for a request of size bytes.
  * unit    bytes
- * source  CUDACachingAllocator.cpp, get_allocation_size and alloc_block
+ * source  CUDACachingAllocator.cpp, get_allocation_size
  */
-static uint32_t add_segment(struct mpl_allocator *a, uint32_t pool, uint64_t size)
+static uint64_t segment_bytes(const struct mpl_allocator *a, uint64_t size)
 {
-    uint64_t segment = size <= MPL_POOL_SMALL_LIMIT ? SMALL_SEGMENT
-                       : size < OWN_SEGMENT         ? MPL_LARGE_SEGMENT
-                                                    : mpl_round_up(size, OWN_GRAIN);
+    return size <= MPL_POOL_SMALL_LIMIT ? SMALL_SEGMENT
+           : size < OWN_SEGMENT         ? mpl_allocator_large_segment(a)
+                                        : mpl_round_up(size, OWN_GRAIN);
+}
+
+/* A new segment, as one block in use; 0 when the card has no room.
+ * source  CUDACachingAllocator.cpp, alloc_block */
+static uint32_t add_segment(struct mpl_allocator *a, uint32_t pool, uint64_t segment)
+{
     struct mpl_block *block;
     uint32_t b;
 
@@ -173,27 +160,50 @@ static uint32_t add_segment(struct mpl_allocator *a, uint32_t pool, uint64_t siz
     if (!mpl_allocator_take(a, mpl_round_up(segment, MPL_CARD_GRAIN), segment))
         return 0;
     a->now.segments++;
+    a->now.device_allocs++;
     b = mpl_allocator_new_block(a);
     block = &a->blocks[b];
     memset(block, 0, sizeof(*block));
     block->size = segment;
     block->position = a->position;
-    block->pool = (uint8_t)pool;
+    block->pool = (uint16_t)pool;
     a->position += segment;
     a->segments.data[a->segments.len++] = b;
+    if (a->keeps_places && !mpl_allocator_place(a, b, mpl_round_up(segment, MPL_CARD_GRAIN)))
+        return 0;
     return b;
 }
 
+/* The limit of the fraction is held against the segment's size, also where a segment only grows. */
 static uint32_t grow(struct mpl_allocator *a, uint32_t pool, uint64_t size)
 {
-    return a->conf.is_expandable ? mpl_expand_grow(a, pool, size) : add_segment(a, pool, size);
+    const uint64_t segment = segment_bytes(a, size);
+
+    if (a->limit_bytes != UINT64_MAX && mpl_add(a->now.reserved, segment) > a->limit_bytes)
+        return 0;
+    if (a->conf.rejects_early && mpl_add(a->now.reserved, segment) > a->total_bytes) {
+        a->is_rejected = true;
+        return 0;
+    }
+    return a->conf.is_expandable ? mpl_expand_grow(a, pool, size) : add_segment(a, pool, segment);
 }
 
 static uint32_t grow_or_flush(struct mpl_allocator *a, uint32_t pool, uint64_t size)
 {
-    uint32_t b = grow(a, pool, size);
+    uint32_t b;
 
+    if (a->collects)
+        mpl_allocator_collect(a);
+    b = grow(a, pool, size);
     if (b || a->is_out_of_memory || a->is_staged)
+        return b;
+    if (a->is_rejected) {
+        a->is_rejected = false;
+        a->now.rejections++;
+        return 0;
+    }
+    if (mpl_allocator_release_available(a, pool, size) && mpl_allocator_make_room(a) &&
+        (b = grow(a, pool, size)))
         return b;
     mpl_allocator_empty_cache(a);
     a->now.retries++;
@@ -212,8 +222,9 @@ static void cut(struct mpl_allocator *a, uint32_t b, uint64_t size)
     bool was_split = block->prev || block->next;
     uint32_t pool = block->pool;
 
-    if (mpl_allocator_is_small(pool) || block->segment ? rest_bytes >= MIN_BLOCK
-                                                       : rest_bytes > LARGEST_SLACK) {
+    if (mpl_allocator_is_small(pool) || block->segment
+            ? rest_bytes >= MIN_BLOCK
+            : rest_bytes > LARGEST_SLACK && size < a->max_split_bytes) {
         mpl_freeset_add(a->pools[pool], a->blocks, mpl_allocator_split(a, b, size));
         if (!block->segment) {
             a->now.inactive_split -= was_split ? size : 0;
@@ -224,16 +235,66 @@ static void cut(struct mpl_allocator *a, uint32_t b, uint64_t size)
     }
 }
 
-static uint32_t find(struct mpl_allocator *a, uint32_t pool, uint64_t size)
+/* What max_split_size keeps apart: large blocks are not cut, and not given to much smaller
+ * requests. */
+static bool is_too_large(const struct mpl_allocator *a, uint64_t block_bytes, uint64_t size)
+{
+    const uint64_t slack = a->conf.non_split_bytes ? a->conf.non_split_bytes : MPL_LARGE_SEGMENT;
+
+    return size < a->max_split_bytes ? block_bytes >= a->max_split_bytes
+                                     : block_bytes >= mpl_add(size, slack);
+}
+
+static uint32_t find_by_settings(struct mpl_allocator *a, uint32_t pool, uint64_t size)
 {
     uint32_t b;
 
-    if (a->conf.is_expandable)
-        return mpl_expand_find(a, pool, size);
+    if (a->collects && mpl_allocator_is_main(pool) && !mpl_allocator_is_small(pool))
+        a->calls++;
+    if (a->conf.is_expandable) {
+        b = mpl_expand_find(a, pool, size);
+        if (!b || !is_too_large(a, a->blocks[b].size, size))
+            return b;
+        mpl_freeset_add(a->pools[pool], a->blocks, b);
+        return 0;
+    }
+    b = mpl_freeset_find(a->pools[pool], a->blocks, size);
+    if (!b || is_too_large(a, a->blocks[b].size, size))
+        return 0;
+    mpl_freeset_remove(a->pools[pool], a->blocks, b);
+    return b;
+}
+
+static inline uint32_t find(struct mpl_allocator *a, uint32_t pool, uint64_t size)
+{
+    uint32_t b;
+
+    if (!a->is_plain)
+        return find_by_settings(a, pool, size);
     b = mpl_freeset_find(a->pools[pool], a->blocks, size);
     if (b)
         mpl_freeset_remove(a->pools[pool], a->blocks, b);
     return b;
+}
+
+/*
+ * A request's size as it is handed out.
+ * unit    bytes
+ * source  CUDACachingAllocator.cpp, round_size and roundup_power2_next_division
+ */
+static uint64_t round_size(const struct mpl_allocator *a, uint64_t bytes)
+{
+    const uint32_t log = 63 - (uint32_t)__builtin_clzll(bytes | 1);
+    uint32_t interval = log > FIRST_INTERVAL ? log - FIRST_INTERVAL : 0;
+    uint64_t divisions, step;
+
+    if (interval >= MPL_ALLOC_DIVISIONS)
+        interval = MPL_ALLOC_DIVISIONS - 1;
+    divisions = a->conf.divisions[interval];
+    if (divisions <= 1 || bytes <= mpl_mul(MIN_BLOCK, divisions))
+        return mpl_round_up(bytes, MIN_BLOCK);
+    step = (UINT64_C(1) << log) / divisions;
+    return mpl_round_up(bytes, step);
 }
 
 /* A request that no card can hold: what is unused goes back, as for any that fails. */
@@ -253,9 +314,11 @@ uint32_t mpl_allocator_request(struct mpl_allocator *a, uint64_t bytes, uint32_t
 
     if (bytes > MPL_ALLOCATOR_MAX_BYTES)
         return refuse(a);
-    size = (bytes + MIN_BLOCK - 1) & ~(MIN_BLOCK - 1);
-    pool = stream + (size > MPL_POOL_SMALL_LIMIT ? MPL_ALLOCATOR_STREAMS : 0);
-    if (!mpl_allocator_make_room(a) || (!a->pools[pool] && !make_pool(a, pool)))
+    if (a->waiting_count)
+        mpl_allocator_take_back(a);
+    size = a->rounds ? round_size(a, bytes) : (bytes + MIN_BLOCK - 1) & ~(MIN_BLOCK - 1);
+    pool = a->pool_base + stream + (size > MPL_POOL_SMALL_LIMIT ? MPL_ALLOCATOR_STREAMS : 0);
+    if (!mpl_allocator_make_room(a) || (!a->pools[pool] && !mpl_allocator_make_set(a, pool)))
         return 0;
     if (!(b = find(a, pool, size)) && !(b = grow_or_flush(a, pool, size)))
         return 0;
@@ -273,64 +336,6 @@ uint32_t mpl_allocator_request(struct mpl_allocator *a, uint64_t bytes, uint32_t
     return b;
 }
 
-/* The block comes back to its pool: joins free neighbours of the same segment. */
-static void free_block(struct mpl_allocator *a, uint32_t b)
-{
-    struct mpl_block *blocks = a->blocks, *block = &blocks[b];
-    struct mpl_freeset *set = a->pools[block->pool];
-    uint64_t size = block->size, joined = 0;
-    uint32_t prev = block->prev, next = block->next;
-
-    a->now.active -= size;
-    a->now.requested -= block->requested_bytes;
-    if (blocks[next].state == MPL_BLOCK_FREE) {
-        joined += blocks[next].size;
-        mpl_freeset_remove(set, blocks, next);
-        mpl_allocator_absorb_next(a, b);
-    }
-    if (blocks[prev].state == MPL_BLOCK_FREE) {
-        joined += blocks[prev].size;
-        mpl_freeset_remove(set, blocks, prev);
-        mpl_allocator_absorb_next(a, prev);
-        b = prev;
-        block = &blocks[b];
-    }
-    mpl_freeset_add(set, blocks, b);
-    if (!block->segment) {
-        a->now.inactive_split -= joined;
-        a->now.inactive_split += block->prev || block->next ? block->size : 0;
-    }
-}
-
-void mpl_allocator_release(struct mpl_allocator *a, uint32_t b)
-{
-    a->now.allocated -= a->blocks[b].size;
-    a->now.blocks--;
-    free_block(a, b);
-}
-
-void mpl_allocator_empty_cache(struct mpl_allocator *a)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < a->segments.len; i++) {
-        uint32_t b = a->segments.data[i];
-        struct mpl_block *block = &a->blocks[b];
-
-        if (block->state != MPL_BLOCK_FREE || block->next) {
-            a->segments.data[kept++] = b;
-            continue;
-        }
-        mpl_freeset_remove(a->pools[block->pool], a->blocks, b);
-        a->used_bytes -= mpl_round_up(block->size, MPL_CARD_GRAIN);
-        a->now.reserved -= block->size;
-        a->now.segments--;
-        mpl_allocator_drop_block(a, b);
-    }
-    a->segments.len = kept;
-    mpl_expand_empty(a);
-}
-
 void mpl_allocator_reset_peaks(struct mpl_allocator *a)
 {
     a->now.peak_allocated = a->now.allocated;
@@ -340,10 +345,14 @@ void mpl_allocator_reset_peaks(struct mpl_allocator *a)
 
 void mpl_allocator_free(struct mpl_allocator *a)
 {
-    for (uint32_t i = 0; i < 2 * MPL_ALLOCATOR_STREAMS; i++)
+    for (uint32_t i = 0; i < a->pool_count; i++)
         free(a->pools[i]);
+    for (uint32_t i = 0; i < MPL_ALLOCATOR_STREAMS; i++)
+        mpl_vec_free(&a->waiting[i].blocks);
+    free(a->pools);
     free(a->blocks);
     mpl_vec_free(&a->segments);
+    mpl_vec_free(&a->places);
     mpl_vec_free(&a->reservations);
     memset(a, 0, sizeof(*a));
 }

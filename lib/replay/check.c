@@ -4,7 +4,8 @@
 #include "replay/allocator.h"
 
 struct tally {
-    uint64_t used, mapped; /* bytes: in use, with memory */
+    uint64_t used, active; /* bytes: in use, and what still waits for a stream besides */
+    uint64_t mapped;       /* bytes with memory */
     uint64_t card, split;  /* bytes: taken from the card, free in parts of plain segments */
     uint64_t used_count, free_count;
 };
@@ -24,9 +25,10 @@ static bool walk(const struct mpl_allocator *a, uint32_t first, struct tally *t)
             return false;
         if (prev && before->state == block->state && block->state != MPL_BLOCK_USED)
             return false; /* should be one block */
-        t->used_count += block->state == MPL_BLOCK_USED;
+        t->used_count += block->state == MPL_BLOCK_USED && !block->waits;
         t->free_count += block->state == MPL_BLOCK_FREE;
-        t->used += block->state == MPL_BLOCK_USED ? block->size : 0;
+        t->used += block->state == MPL_BLOCK_USED && !block->waits ? block->size : 0;
+        t->active += block->state == MPL_BLOCK_USED ? block->size : 0;
         t->mapped += block->state != MPL_BLOCK_UNMAPPED ? block->size : 0;
         if (block->state == MPL_BLOCK_FREE && !block->segment && (block->prev || block->next))
             t->split += block->size;
@@ -105,10 +107,10 @@ bool mpl_allocator_check(const struct mpl_allocator *a)
             return false;
         t.card += t.mapped - before;
     }
-    for (uint32_t pool = 0; pool < 2 * MPL_ALLOCATOR_STREAMS; pool++)
+    for (uint32_t pool = 0; pool < a->pool_count; pool++)
         if (a->pools[pool] && !check_set(a, pool, &listed))
             return false;
     return listed == t.free_count && t.used_count == a->now.blocks && t.used == a->now.allocated &&
-           t.mapped == a->now.reserved && t.card == a->used_bytes &&
+           t.active == a->now.active && t.mapped == a->now.reserved && t.card == a->used_bytes &&
            t.split == a->now.inactive_split && a->used_bytes <= a->budget_bytes;
 }

@@ -9,9 +9,9 @@
 
 #define SMALL_PAGE (UINT64_C(2) << 20)
 
-static uint64_t page_bytes(uint32_t pool)
+static uint64_t page_bytes(const struct mpl_allocator *a, uint32_t pool)
 {
-    return mpl_allocator_is_small(pool) ? SMALL_PAGE : MPL_LARGE_SEGMENT;
+    return mpl_allocator_is_small(pool) ? SMALL_PAGE : mpl_allocator_large_segment(a);
 }
 
 static void list_unmapped(struct mpl_allocator *a, uint32_t b)
@@ -108,7 +108,7 @@ static size_t reservation_slot(struct mpl_allocator *a)
 /* New address space of 9/8 of the card in whole pages, as one unmapped block. */
 static uint32_t reserve(struct mpl_allocator *a, uint32_t pool)
 {
-    uint64_t size = mpl_round_up(a->card_bytes + a->card_bytes / 8, page_bytes(pool));
+    uint64_t size = mpl_round_up(a->card_bytes + a->card_bytes / 8, page_bytes(a, pool));
     size_t slot = reservation_slot(a);
     struct mpl_reservation *r;
     struct mpl_block *block;
@@ -120,7 +120,7 @@ static uint32_t reserve(struct mpl_allocator *a, uint32_t pool)
     block = &a->blocks[b];
     *block = (struct mpl_block){.size = size,
                                 .position = a->position,
-                                .pool = (uint8_t)pool,
+                                .pool = (uint16_t)pool,
                                 .segment = (uint16_t)(slot + 1)};
     r = &a->reservations.data[slot];
     r->address = lowest_gap(a, size);
@@ -166,10 +166,11 @@ static uint32_t map(struct mpl_allocator *a, uint32_t b, uint64_t size)
 {
     uint32_t pool = a->blocks[b].pool, prev = a->blocks[b].prev, next;
     struct mpl_freeset *set = a->pools[pool];
-    uint64_t mapped = mpl_round_up(size, page_bytes(pool));
+    uint64_t mapped = mpl_round_up(size, page_bytes(a, pool));
 
     if (!mpl_allocator_take(a, mapped, mapped))
         return 0;
+    a->now.device_allocs++;
     unlist_unmapped(a, b);
     if (mapped < a->blocks[b].size)
         list_unmapped(a, mpl_allocator_split(a, b, mapped));
@@ -218,7 +219,7 @@ static uint32_t unmap(struct mpl_allocator *a, uint32_t b)
 {
     uint32_t pool = a->blocks[b].pool, mid = b;
     uint64_t base = a->reservations.data[a->blocks[b].segment - 1].position;
-    uint64_t page = page_bytes(pool), from = a->blocks[b].position - base;
+    uint64_t page = page_bytes(a, pool), from = a->blocks[b].position - base;
     uint64_t end = from + a->blocks[b].size, low = mpl_round_up(from, page);
     uint64_t high = end - end % page;
     struct mpl_freeset *set = a->pools[pool];
@@ -228,6 +229,7 @@ static uint32_t unmap(struct mpl_allocator *a, uint32_t b)
     mpl_freeset_remove(set, a->blocks, b);
     a->used_bytes -= high - low;
     a->now.reserved -= high - low;
+    a->now.device_frees++;
     if (low > from) {
         mid = mpl_allocator_split(a, b, low - from);
         mpl_freeset_add(set, a->blocks, b);
@@ -268,6 +270,7 @@ static void empty_reservation(struct mpl_allocator *a, struct mpl_reservation *r
 void mpl_expand_empty(struct mpl_allocator *a)
 {
     for (size_t i = 0; i < a->reservations.len; i++)
-        if (a->reservations.data[i].first)
+        if (a->reservations.data[i].first &&
+            mpl_allocator_is_main(a->blocks[a->reservations.data[i].first].pool))
             empty_reservation(a, &a->reservations.data[i]);
 }

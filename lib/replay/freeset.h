@@ -23,17 +23,19 @@ enum mpl_block_state {
 
 /** A piece of a segment: one cache line. Blocks are named by number; 0 is no block. */
 struct mpl_block {
-    uint64_t size;     /* bytes, a multiple of 512 */
-    uint64_t position; /* as an address, but later segments always lie higher */
-    uint64_t requested_bytes;
-    uint32_t prev, next; /* neighbours in the segment */
+    uint64_t size;            /* bytes, a multiple of 512 */
+    uint64_t position;        /* as an address, but later segments always lie higher */
+    uint64_t requested_bytes; /* free: its age, see mpl_allocator_collect */
+    uint32_t prev, next;      /* neighbours in the segment */
     /* Free: heap of equal sizes. back is the parent of a first child, else the sibling before; 0
      * for a root. larger and smaller link the roots of a class; unmapped blocks use them too. */
     uint32_t child, back, larger, smaller, sibling;
     uint16_t class;   /* free: of its size */
     uint16_t segment; /* expandable segment plus 1, or 0 */
+    uint16_t pool;    /* which free set */
+    uint16_t users;   /* in use: other streams that use it, a bit each (record_stream) */
+    uint8_t waits;    /* given back: streams that still have to pass its release */
     uint8_t state;    /* enum mpl_block_state */
-    uint8_t pool;     /* which free set */
 };
 
 #define MPL_FREESET_WORDS 96 /* 64 of single sizes, and one for each power of two above */

@@ -15,6 +15,7 @@ struct mpl_replay {
     struct mpl_allocator allocator;
     uint32_t *held; /* block of each request, 0 when it has none */
     size_t held_room;
+    uint64_t total_bytes;                /* of the card: what a fraction is of; 0: not known */
     const struct mpl_timeline *followed; /* NULL: none */
     uint64_t from_bytes;
     struct mpl_snapshots snapshots; /* of the timeline that is followed */
@@ -35,15 +36,26 @@ void mpl_replay_free(struct mpl_replay *replay)
     free(replay);
 }
 
-enum memplan_status mpl_replay_set_conf(struct mpl_replay *replay, const char *conf,
+enum memplan_status mpl_replay_set_conf(struct mpl_replay *replay,
+                                        const struct mpl_replay_settings *settings,
                                         struct memplan_error *err)
 {
-    const bool was_expandable = replay->allocator.conf.is_expandable;
-    enum memplan_status status = mpl_alloc_conf_parse(conf, &replay->allocator.conf, err);
+    struct mpl_alloc_conf conf;
+    enum memplan_status status =
+        mpl_alloc_conf_parse(settings->conf, settings->release, &conf, err);
 
-    if (replay->allocator.conf.is_expandable != was_expandable)
+    if (status)
+        return status;
+    if (conf.has_fraction && conf.fraction < 1 && !settings->total_bytes)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/device/allocator/conf",
+                        "found per_process_memory_fraction and no card, expected device.gpu or "
+                        "device.total_bytes");
+    if (!mpl_alloc_conf_is_same(&conf, &replay->allocator.conf) ||
+        settings->total_bytes != replay->total_bytes)
         replay->snapshots.count = 0;
-    return status;
+    replay->allocator.conf = conf;
+    replay->total_bytes = settings->total_bytes;
+    return MEMPLAN_OK;
 }
 
 void mpl_replay_follow(struct mpl_replay *replay, const struct mpl_timeline *timeline,
@@ -69,12 +81,27 @@ static enum memplan_status make_held(struct mpl_replay *replay, size_t count,
     return MEMPLAN_OK;
 }
 
+/* Whether a refusal can only come from the budget. */
+static bool can_be_staged(const struct mpl_alloc_conf *conf)
+{
+    return !conf->is_expandable && !conf->has_fraction && !conf->rejects_early;
+}
+
+/* What a fraction is of: the card itself, not what the budget leaves of it. */
+static void set_total(struct mpl_replay *replay)
+{
+    const struct mpl_alloc_conf *conf = &replay->allocator.conf;
+
+    mpl_allocator_set_fraction(&replay->allocator, conf->has_fraction ? conf->fraction : 1,
+                               replay->total_bytes ? replay->total_bytes : ENDLESS_CARD);
+}
+
 /* Sets the allocator, the requests' blocks and the progress to where the run begins. */
 static enum memplan_status prepare(struct mpl_replay *replay, const struct mpl_timeline *timeline,
                                    uint64_t budget_bytes, struct mpl_progress *progress,
                                    struct memplan_error *err)
 {
-    const bool is_followed = replay->followed == timeline && !replay->allocator.conf.is_expandable;
+    const bool is_followed = replay->followed == timeline && can_be_staged(&replay->allocator.conf);
     const struct mpl_snapshot *s =
         is_followed ? mpl_snapshots_find(&replay->snapshots, budget_bytes) : NULL;
     enum memplan_status status = make_held(replay, timeline->requests.len, err);
@@ -92,6 +119,7 @@ static enum memplan_status prepare(struct mpl_replay *replay, const struct mpl_t
         mpl_allocator_reset(&replay->allocator, budget_bytes, ENDLESS_CARD);
         if (replay->allocator.is_out_of_memory)
             return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
+        set_total(replay);
     }
     replay->allocator.is_staged = is_followed;
     return MEMPLAN_OK;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stage "replay": the caching allocator of PyTorch (c10/cuda/CUDACachingAllocator.cpp, default
- * settings or expandable segments) run over a timeline: rounding, small and large pools, one pool
- * per stream, best fit, splitting, flush and retry, out-of-memory.
+ * Stage "replay": the caching allocator of PyTorch (c10/cuda/CUDACachingAllocator.cpp, in any
+ * of its settings) run over a timeline: rounding, small and large pools, one pool per stream, best
+ * fit, splitting, flush and retry, out-of-memory.
  */
 #ifndef MPL_REPLAY_REPLAY_H
 #define MPL_REPLAY_REPLAY_H
 
 #include <memplan.h>
 
+#include "replay/conf.h"
 #include "timeline/timeline.h"
 
 #define MPL_NO_BUDGET UINT64_MAX
@@ -49,10 +50,17 @@ void mpl_replay_free(struct mpl_replay *replay);
 void mpl_replay_follow(struct mpl_replay *replay, const struct mpl_timeline *timeline,
                        uint64_t from_bytes);
 
-/** Settings for the runs that follow, in the words of PYTORCH_CUDA_ALLOC_CONF; NULL and "" are the
- * defaults. A key that is not modelled gives MEMPLAN_ERR_UNSUPPORTED, an unknown key or value
- * MEMPLAN_ERR_VALUE; then the settings stay as they were. */
-enum memplan_status mpl_replay_set_conf(struct mpl_replay *replay, const char *conf,
+/** How the allocator is set, and the card that a fraction is of. */
+struct mpl_replay_settings {
+    const char *conf; /* PYTORCH_CUDA_ALLOC_CONF; NULL and "": the defaults */
+    struct mpl_alloc_release release;
+    uint64_t total_bytes; /* 0: not known */
+};
+
+/** Settings for the runs that follow; on failure (see mpl_alloc_conf_parse) they stay as they were.
+ * A fraction of a card that is not known gives MEMPLAN_ERR_VALUE. */
+enum memplan_status mpl_replay_set_conf(struct mpl_replay *replay,
+                                        const struct mpl_replay_settings *settings,
                                         struct memplan_error *err);
 
 /**

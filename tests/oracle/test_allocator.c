@@ -12,12 +12,14 @@
 #include "replay/allocator.h"
 #include "test.h"
 
-#define COUNTERS 12
+#define COUNTERS 15
 
 struct case_run {
     char name[128];
     unsigned line;
     uint64_t total_bytes, context_bytes;
+    double fraction; /* 0: not set */
+    bool is_lazy;
     struct mpl_allocator allocator;
     MPL_VEC(uint32_t) held; /* block of each request of the case, in order */
     uint64_t last_reserved; /* after the event before this one */
@@ -44,6 +46,9 @@ static void start_case(struct case_run *r)
     if (r->is_started)
         return;
     mpl_allocator_reset(&r->allocator, r->total_bytes - r->context_bytes, r->total_bytes);
+    if (r->fraction > 0)
+        mpl_allocator_set_fraction(&r->allocator, r->fraction, r->total_bytes);
+    r->allocator.is_lazy = r->is_lazy;
     r->held.len = 0;
     r->last_reserved = 0;
     r->is_started = true;
@@ -78,16 +83,29 @@ static void release(struct case_run *r, const char *args)
     *block = 0;
 }
 
+static void record_stream(struct case_run *r, const char *args)
+{
+    size_t back = 0;
+    unsigned stream = 0;
+
+    ck_assert_int_eq(sscanf(args, "%zu %u", &back, &stream), 2);
+    ck_assert_uint_le(back, r->held.len);
+    if (back && r->held.data[r->held.len - back])
+        mpl_allocator_record_stream(&r->allocator, r->held.data[r->held.len - back], stream);
+}
+
 static void compare(const struct case_run *r, const char *args)
 {
     static const char *const names[COUNTERS] = {
-        "allocated",     "reserved",    "active", "requested", "inactive_split", "peak_allocated",
-        "peak_reserved", "peak_active", "blocks", "segments",  "retries",        "ooms"};
+        "allocated",      "reserved",      "active",       "requested",   "inactive_split",
+        "peak_allocated", "peak_reserved", "peak_active",  "blocks",      "segments",
+        "retries",        "ooms",          "device_alloc", "device_free", "syncs"};
     const struct mpl_counters *now = &r->allocator.now;
     const uint64_t values[COUNTERS] = {now->allocated,     now->reserved,       now->active,
                                        now->requested,     now->inactive_split, now->peak_allocated,
                                        now->peak_reserved, now->peak_active,    now->blocks,
-                                       now->segments,      now->retries,        now->ooms};
+                                       now->segments,      now->retries,        now->ooms,
+                                       now->device_allocs, now->device_frees,   now->syncs};
     char *at = (char *)(uintptr_t)args;
 
     for (int i = 0; i < COUNTERS; i++) {
@@ -129,7 +147,8 @@ static void header(struct case_run *r, const char *line)
 
     if (!strncmp(line, "case ", 5)) {
         snprintf(r->name, sizeof(r->name), "%.100s", line + 5);
-        r->is_started = false;
+        r->is_started = r->is_lazy = false;
+        r->fraction = 0;
         r->allocator.conf = (struct mpl_alloc_conf){0};
     } else if (!strncmp(line, "card ", 5)) {
         ck_assert_int_eq(
@@ -137,9 +156,14 @@ static void header(struct case_run *r, const char *line)
         r->total_bytes *= MPL_MIB;
         r->context_bytes *= MPL_MIB;
     } else if (!strncmp(line, "conf ", 5)) {
-        ck_assert_msg(!mpl_alloc_conf_parse(line + 5, &r->allocator.conf, &err), "%s", err.text);
+        ck_assert_msg(!mpl_alloc_conf_parse(line + 5, (struct mpl_alloc_release){0},
+                                            &r->allocator.conf, &err),
+                      "%s", err.text);
+    } else if (!strncmp(line, "fraction ", 9)) {
+        r->fraction = strtod(line + 9, NULL);
     } else {
-        ck_assert(!strncmp(line, "gpu ", 4));
+        ck_assert(!strcmp(line, "gpu lazy"));
+        r->is_lazy = true;
     }
 }
 
@@ -160,8 +184,23 @@ static void event(struct case_run *r, const char *line)
     case 'z':
         mpl_allocator_reset_peaks(&r->allocator);
         break;
-    default: /* waits and marks change nothing here */
-        ck_assert(line[0] == 's' || line[0] == 'y' || line[0] == 'm');
+    case 'r':
+        record_stream(r, line + 1);
+        break;
+    case 's':
+        mpl_allocator_wait(&r->allocator);
+        break;
+    case 'y':
+        mpl_allocator_wait_stream(&r->allocator, (uint32_t)strtoul(line + 1, NULL, 10));
+        break;
+    case 'p':
+        ck_assert(mpl_allocator_enter_pool(&r->allocator, (uint32_t)strtoul(line + 1, NULL, 10)));
+        break;
+    case 'q':
+        ck_assert(mpl_allocator_enter_pool(&r->allocator, 0));
+        break;
+    default: /* a mark */
+        ck_assert(line[0] == 'm');
     }
 }
 
@@ -207,6 +246,30 @@ START_TEST(expandable_segments)
 }
 END_TEST
 
+/* Every other setting, alone and together, and fractions of the card. */
+START_TEST(other_settings)
+{
+    struct case_run r = {0};
+
+    run_file(&r, "allocator-settings.txt");
+    ck_assert_uint_eq(r.cases, 238);
+    ck_assert_uint_eq(r.marks, 2119);
+    ck_assert_uint_eq(r.failures, 2720);
+}
+END_TEST
+
+/* Several streams, record_stream, private pools, a card that is behind; in all settings. */
+START_TEST(streams_and_pools)
+{
+    struct case_run r = {0};
+
+    run_file(&r, "allocator-streams.txt");
+    ck_assert_uint_eq(r.cases, 84);
+    ck_assert_uint_eq(r.marks, 638);
+    ck_assert_uint_eq(r.failures, 749);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("recorded");
@@ -214,5 +277,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, default_settings);
     tcase_add_test(tcase, expandable_segments);
+    tcase_add_test(tcase, other_settings);
+    tcase_add_test(tcase, streams_and_pools);
     return test_run("allocator", tcase);
 }

@@ -184,7 +184,7 @@ static void check_card(const char *file, const char *line, bool is_trainer)
     size_t steps;
 
     case_run_start(&run, line, true);
-    ck_assert(!mpl_replay_set_conf(run.estimator.replay, run.plan.device.allocator_conf, &err));
+    ck_assert(!mpl_estimator_set_conf(&run.estimator, &run.plan, &err));
     ck_assert(!mpl_replay_run(run.estimator.replay, &run.estimator.trace.timeline,
                               budget_of(&run.plan), &replay, &err));
     outcome = json_string_value(json_object_get(run.result, "outcome"));

@@ -12,6 +12,14 @@
 #include "replay_random.h"
 #include "test.h"
 
+static enum memplan_status set_conf(struct mpl_replay *replay, const char *text,
+                                    struct memplan_error *err)
+{
+    const struct mpl_replay_settings settings = {.conf = text};
+
+    return mpl_replay_set_conf(replay, &settings, err);
+}
+
 /* ---- worked examples ---- */
 
 static const struct {
@@ -317,8 +325,7 @@ START_TEST(needs_match_a_scan)
     struct memplan_error err = {0};
     unsigned bands = 0;
 
-    ck_assert_int_eq(mpl_replay_set_conf(replay, _i ? "expandable_segments:True" : "", &err),
-                     MEMPLAN_OK);
+    ck_assert_int_eq(set_conf(replay, _i ? "expandable_segments:True" : "", &err), MEMPLAN_OK);
     for (uint64_t seed = 1; seed <= 25; seed++) {
         struct mpl_timeline t = {0};
         uint64_t state = seed, live_peak = random_timeline(&t, &state);
@@ -341,8 +348,8 @@ START_TEST(followed_runs_are_those_from_the_start)
     struct memplan_error err = {0};
     unsigned retried = 0, survived = 0;
 
-    ck_assert_int_eq(mpl_replay_set_conf(replay, conf, &err), MEMPLAN_OK);
-    ck_assert_int_eq(mpl_replay_set_conf(followed, conf, &err), MEMPLAN_OK);
+    ck_assert_int_eq(set_conf(replay, conf, &err), MEMPLAN_OK);
+    ck_assert_int_eq(set_conf(followed, conf, &err), MEMPLAN_OK);
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct mpl_timeline t = {0};
         uint64_t state = seed, live_peak = random_timeline(&t, &state);
@@ -382,9 +389,9 @@ START_TEST(following_ends)
     mpl_replay_follow(replay, &t, 600 * MPL_MIB);
     first = run(replay, &t, MPL_NO_BUDGET).reserved_peak;
     ck_assert_uint_eq(first, 1200 * MPL_MIB);
-    ck_assert_int_eq(mpl_replay_set_conf(replay, "expandable_segments:True", &err), MEMPLAN_OK);
+    ck_assert_int_eq(set_conf(replay, "expandable_segments:True", &err), MEMPLAN_OK);
     ck_assert_uint_eq(run(replay, &t, MPL_NO_BUDGET).reserved_peak, 1200 * MPL_MIB);
-    ck_assert_int_eq(mpl_replay_set_conf(replay, "", &err), MEMPLAN_OK);
+    ck_assert_int_eq(set_conf(replay, "", &err), MEMPLAN_OK);
     ck_assert_uint_eq(run(replay, &t, MPL_NO_BUDGET).reserved_peak, first);
     for (int i = 0; i < 100; i++)
         t.requests.data[i].bytes = 14 * MPL_MIB;
@@ -445,44 +452,96 @@ END_TEST
 
 /* ---- settings ---- */
 
+/* By release: what each knows, and how it says no. Those of 2.14: tests/oracle/test_conf.c. */
 static const struct {
     const char *text;
+    uint16_t minor; /* of PyTorch 2; 0: the newest */
     enum memplan_status status;
-    bool is_expandable;
+    const char *words;
 } conf_table[] = {
-    {NULL, MEMPLAN_OK, false},
-    {"", MEMPLAN_OK, false},
-    {"expandable_segments:True", MEMPLAN_OK, true},
-    {"expandable_segments:False", MEMPLAN_OK, false},
-    {" expandable_segments : True ", MEMPLAN_OK, true},
-    {"expandable_segments:True,", MEMPLAN_OK, true},
-    {"expandable_segments:True,expandable_segments:False", MEMPLAN_OK, false},
-    {"backend:native,expandable_segments:True", MEMPLAN_OK, true},
-    {"pinned_use_cuda_host_register:True", MEMPLAN_OK, false},
-    {"expandable_segments:true", MEMPLAN_ERR_VALUE, false},
-    {"expandable_segments:1", MEMPLAN_ERR_VALUE, false},
-    {",expandable_segments:True", MEMPLAN_ERR_VALUE, false},
-    {"expandable_segments=True", MEMPLAN_ERR_VALUE, false},
-    {"expandable_segments", MEMPLAN_ERR_VALUE, false},
-    {"unknown_key:1", MEMPLAN_ERR_VALUE, false},
-    {"backend:foo", MEMPLAN_ERR_VALUE, false},
-    {"MAX_SPLIT_SIZE_MB:64", MEMPLAN_ERR_VALUE, false},
-    {"backend:cudaMallocAsync", MEMPLAN_ERR_UNSUPPORTED, false},
-    {"max_split_size_mb:64", MEMPLAN_ERR_UNSUPPORTED, false},
-    {"roundup_power2_divisions:[256:1,>:8],expandable_segments:True", MEMPLAN_ERR_UNSUPPORTED,
-     false},
+    {NULL, 0, MEMPLAN_OK, ""},
+    {"", 8, MEMPLAN_OK, ""},
+    {"expandable_segments:True", 0, MEMPLAN_OK, ""},
+    {"expandable_segments:True", 1, MEMPLAN_OK, ""},
+    {"large_segment_size_mb:40", 11, MEMPLAN_OK, ""},
+    {"large_segment_size_mb:40", 10, MEMPLAN_ERR_VALUE,
+     "found key \"large_segment_size_mb\", which PyTorch has since 2.11 and 2.10 does not know"},
+    {"max_split_size_mb:20", 9, MEMPLAN_OK, ""},
+    {"max_split_size_mb:20", 8, MEMPLAN_ERR_VALUE,
+     "CachingAllocator option max_split_size_mb too small, must be > 20"},
+    {"max_split_size_mb:21,", 8, MEMPLAN_OK, ""},
+    {"max_split_size_mb:64;x:1", 8, MEMPLAN_ERR_VALUE,
+     "Error parsing CachingAllocator settings, expected ,"},
+    {"expandable_segments=True", 8, MEMPLAN_ERR_VALUE,
+     "Unrecognized CachingAllocator option: expandable_segments=True"},
+    {"expandable_segments", 8, MEMPLAN_ERR_VALUE,
+     "Error parsing CachingAllocator settings, expected :"},
+    {"expandable_segments:1", 8, MEMPLAN_ERR_VALUE,
+     "Expected a single True/False argument for expandable_segments"},
+    {"max_split_size_mb:", 8, MEMPLAN_ERR_VALUE, "Error, expecting max_split_size_mb value"},
+    {"garbage_collection_threshold:x", 8, MEMPLAN_ERR_VALUE, "stod"},
+    {"roundup_power2_divisions:[256,1]", 8, MEMPLAN_ERR_VALUE,
+     "Error parsing CachingAllocator settings, expected :"},
+    {"roundup_power2_divisions:[256:1,>:", 0, MEMPLAN_ERR_VALUE,
+     "Expected closing bracket ']' in ConfigTokenizer but reached end of config"},
+    {"roundup_power2_divisions:1", 4, MEMPLAN_OK, ""},
+    {"roundup_power2_divisions:1", 3, MEMPLAN_ERR_UNSUPPORTED,
+     "roundup_power2_divisions of 1 is not modelled before PyTorch 2.4, where sizes are then not "
+     "multiples of 512"},
+    {"backend:cudaMallocAsync", 0, MEMPLAN_ERR_UNSUPPORTED,
+     "backend:cudaMallocAsync is not modelled"},
 };
 
 START_TEST(conf)
 {
+    const struct mpl_alloc_release release = {conf_table[_i].minor ? 2 : 0, conf_table[_i].minor};
     struct mpl_alloc_conf parsed = {0};
     struct memplan_error err = {0};
 
-    ck_assert_int_eq(mpl_alloc_conf_parse(conf_table[_i].text, &parsed, &err),
+    ck_assert_int_eq(mpl_alloc_conf_parse(conf_table[_i].text, release, &parsed, &err),
                      conf_table[_i].status);
     ck_assert_int_eq(err.status, conf_table[_i].status);
-    ck_assert_int_eq(err.text[0] != '\0', conf_table[_i].status != MEMPLAN_OK);
-    ck_assert_int_eq(parsed.is_expandable, conf_table[_i].is_expandable);
+    ck_assert_str_eq(err.text, conf_table[_i].words);
+}
+END_TEST
+
+/* throw_on_cudamalloc_oom refuses what would pass the card's total, and gives nothing back. */
+START_TEST(early_rejection)
+{
+    struct mpl_allocator a = {.conf = {.rejects_early = true}};
+    uint32_t b;
+
+    mpl_allocator_reset(&a, 1000 * MPL_MIB, 1000 * MPL_MIB);
+    b = mpl_allocator_request(&a, 600 * MPL_MIB, 0);
+    ck_assert_uint_ne(b, 0);
+    mpl_allocator_release(&a, b);
+    ck_assert_uint_eq(mpl_allocator_request(&a, 700 * MPL_MIB, 0), 0);
+    ck_assert_uint_ne(mpl_allocator_request(&a, 300 * MPL_MIB, 0), 0);
+    ck_assert_uint_eq(mpl_allocator_request(&a, 900 * MPL_MIB, 0), 0);
+    ck_assert_uint_eq(a.now.rejections, 2);
+    ck_assert_uint_eq(a.now.ooms + a.now.retries, 0);
+    ck_assert_uint_eq(a.now.reserved, 600 * MPL_MIB);
+    mpl_allocator_free(&a);
+}
+END_TEST
+
+/* A fraction needs to know of what. */
+START_TEST(fraction_of_a_card)
+{
+    struct mpl_replay *replay = mpl_replay_new();
+    struct mpl_timeline t = {0};
+    struct mpl_replay_settings settings = {.conf = "per_process_memory_fraction:0.5"};
+    struct memplan_error err = {0};
+
+    ck_assert_int_eq(mpl_replay_set_conf(replay, &settings, &err), MEMPLAN_ERR_VALUE);
+    settings.total_bytes = 1000 * MPL_MIB;
+    ck_assert_int_eq(mpl_replay_set_conf(replay, &settings, NULL), MEMPLAN_OK);
+    add_request(&t, 400 * MPL_MIB, 0);
+    ck_assert(run(replay, &t, MPL_NO_BUDGET).survived);
+    add_request(&t, 102 * MPL_MIB, 0);
+    ck_assert(!run(replay, &t, MPL_NO_BUDGET).survived);
+    mpl_timeline_free(&t);
+    mpl_replay_free(replay);
 }
 END_TEST
 
@@ -503,5 +562,7 @@ int main(void)
     tcase_add_test(tcase, needs_from_far_below);
     tcase_add_test(tcase, needs_from_far_above);
     tcase_add_loop_test(tcase, conf, 0, ROWS(conf_table));
+    tcase_add_test(tcase, early_rejection);
+    tcase_add_test(tcase, fraction_of_a_card);
     return test_run("replay", tcase);
 }
