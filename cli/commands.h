@@ -24,6 +24,7 @@ const struct command *command_find(const char *name);
 int cmd_estimate(const struct settings *settings);
 int cmd_check(const struct settings *settings);
 int cmd_exec(const struct settings *settings);
+int cmd_replay(const struct settings *settings);
 int cmd_list(const struct settings *settings);
 int cmd_schema(const struct settings *settings);
 int cmd_help(const struct settings *settings);

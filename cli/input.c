@@ -32,14 +32,14 @@ static int fail_memory(void)
     return CLI_INTERNAL;
 }
 
-static int fail_size(const char *source)
+static int fail_size(const char *source, size_t most)
 {
-    return message_invalid("%s: larger than %zu MiB, the most that a plan may have", source,
-                           INPUT_MOST_BYTES >> 20);
+    return message_invalid("%s: larger than %zu MiB, the most that a %s may have", source,
+                           most >> 20, most == INPUT_MOST_BYTES ? "plan" : "file");
 }
 
-/* Whole contents of an open file, as much as a plan may have. */
-static int read_all(int fd, const char *source, struct input *input)
+/* Whole contents of an open file. */
+static int read_all(int fd, const char *source, size_t most, struct input *input)
 {
     size_t room = 1 << 16, len = 0;
     char *text = malloc(room), *grown;
@@ -67,9 +67,9 @@ static int read_all(int fd, const char *source, struct input *input)
             return 0;
         }
         len += (size_t)got;
-        if (len > INPUT_MOST_BYTES) {
+        if (len > most) {
             free(text);
-            return fail_size(source);
+            return fail_size(source, most);
         }
     }
     free(text);
@@ -77,17 +77,18 @@ static int read_all(int fd, const char *source, struct input *input)
 }
 
 /* Refuses what can be told from the outside, before anything is read. */
-static int read_checked(int fd, const char *source, struct input *input)
+static int read_checked(int fd, const char *source, size_t most, struct input *input)
 {
     struct stat info;
 
     if (fstat(fd, &info))
         return message_invalid("%s: %s", source, strerror(errno));
     if (S_ISDIR(info.st_mode))
-        return message_invalid("%s: is a directory, expected a plan", source);
-    if (S_ISREG(info.st_mode) && info.st_size > (off_t)INPUT_MOST_BYTES)
-        return fail_size(source);
-    return read_all(fd, source, input);
+        return message_invalid("%s: is a directory, expected a %s", source,
+                               most == INPUT_MOST_BYTES ? "plan" : "file");
+    if (S_ISREG(info.st_mode) && info.st_size > (off_t)most)
+        return fail_size(source, most);
+    return read_all(fd, source, most, input);
 }
 
 static int finish(int code, const char *source, struct input *input)
@@ -101,14 +102,14 @@ static int finish(int code, const char *source, struct input *input)
     return fail_memory();
 }
 
-static int read_path(const char *path, const char *source, struct input *input)
+static int read_path(const char *path, const char *source, size_t most, struct input *input)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     int code;
 
     if (fd < 0)
         return message_invalid("%s: %s", path, strerror(errno));
-    code = read_checked(fd, path, input);
+    code = read_checked(fd, path, most, input);
     close(fd);
     return finish(code, source, input);
 }
@@ -140,10 +141,10 @@ int input_read(const char *model, struct input *input)
 
     *input = (struct input){0};
     if (strcmp(model, "-") == 0)
-        return finish(read_checked(STDIN_FILENO, "stdin", input), "stdin", input);
+        return finish(read_checked(STDIN_FILENO, "stdin", INPUT_MOST_BYTES, input), "stdin", input);
     /* What exists is read, and what cannot be looked at fails with the system's reason. */
     if (stat(model, &info) == 0 || errno != ENOENT)
-        return read_path(model, model, input);
+        return read_path(model, model, INPUT_MOST_BYTES, input);
     if (!strchr(model, '/'))
         preset = find_preset(model);
     if (!preset && strchr(model, '/'))
@@ -152,9 +153,17 @@ int input_read(const char *model, struct input *input)
         return message_invalid("%s: no such file, and no preset of that name; see memplan list",
                                model);
     base = strrchr(preset, '/') + 1;
-    code = read_path(preset, base, input);
+    code = read_path(preset, base, INPUT_MOST_BYTES, input);
     free(preset);
     return code;
+}
+
+int input_read_file(const char *path, size_t most_bytes, struct input *input)
+{
+    *input = (struct input){0};
+    if (strcmp(path, "-") == 0)
+        return finish(read_checked(STDIN_FILENO, "stdin", most_bytes, input), "stdin", input);
+    return read_path(path, path, most_bytes, input);
 }
 
 void input_free(struct input *input)

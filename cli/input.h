@@ -17,6 +17,10 @@ struct input {
  * only. */
 int input_read(const char *model, struct input *input);
 
+/** Reads a file that is no plan, "-" for standard input, of at most most_bytes. Returns as
+ * input_read. */
+int input_read_file(const char *path, size_t most_bytes, struct input *input);
+
 void input_free(struct input *input);
 
 /** Folder i in which presets are looked for, in order; NULL past the last. Borrowed. */

@@ -4,63 +4,12 @@
 #include <string.h>
 
 #include "commands.h"
+#include "lines.h"
 #include "message.h"
 #include "run.h"
 
-/* A line of standard input that grows up to what a plan may have. */
-struct line {
-    char *text;
-    size_t len, room;
-    bool too_long;
-};
-
-static int grow(struct line *line)
-{
-    size_t room = line->room ? 2 * line->room : 1 << 16;
-    char *text = realloc(line->text, room);
-
-    if (!text) {
-        message_print("out of memory");
-        return CLI_INTERNAL;
-    }
-    line->text = text;
-    line->room = room;
-    return 0;
-}
-
-/* Reads up to the next newline. What is over the limit is skipped and marked. Returns EOF at the
- * end, a positive exit code after a message, or 0. */
-static int read_line(struct line *line)
-{
-    int c;
-
-    line->len = 0;
-    line->too_long = false;
-    while ((c = getc_unlocked(stdin)) != EOF && c != '\n') {
-        if (line->len == line->room && line->len < INPUT_MOST_BYTES && grow(line))
-            return CLI_INTERNAL;
-        if (line->len < INPUT_MOST_BYTES)
-            line->text[line->len++] = (char)c;
-        else
-            line->too_long = true;
-    }
-    if (c == EOF && ferror(stdin)) {
-        message_print("stdin: cannot be read");
-        return CLI_INVALID;
-    }
-    return c == EOF && !line->len ? EOF : 0;
-}
-
-static bool is_blank(const struct line *line)
-{
-    for (size_t i = 0; i < line->len; i++)
-        if (!line->text[i] || !strchr(" \t\r", line->text[i]))
-            return false;
-    return true;
-}
-
 /* The plan's own id, so that the error can be told from others; NULL when there is none. */
-static json_t *find_id(const struct line *line)
+static json_t *find_id(const struct lines *line)
 {
     json_t *plan = json_loadb(line->text, line->len, 0, NULL);
     json_t *id = json_incref(json_object_get(plan, "id"));
@@ -70,7 +19,7 @@ static json_t *find_id(const struct line *line)
 }
 
 /* {"error": {...}} on one line. Returns the error's exit code. */
-static int print_error(const struct line *line, size_t number, const struct memplan_error *err)
+static int print_error(const struct lines *line, size_t number, const struct memplan_error *err)
 {
     json_t *id = line->too_long ? NULL : find_id(line);
     int code = message_code(err->status);
@@ -96,7 +45,7 @@ static int print_error(const struct line *line, size_t number, const struct memp
     return code;
 }
 
-static int run_line(const struct settings *settings, const struct line *line, size_t number)
+static int run_line(const struct settings *settings, const struct lines *line, size_t number)
 {
     char source[] = "stdin";
     struct input input = {.text = line->text, .len = line->len, .source = source};
@@ -123,17 +72,17 @@ static int run_line(const struct settings *settings, const struct line *line, si
 
 int jsonl_run(const struct settings *settings)
 {
-    struct line line = {0};
+    struct lines line = {0};
     bool invalid = false;
     int code = 0, got;
 
     if (settings->model || settings->dump)
         return message_invalid("--jsonl reads plans from standard input: leave --%s out",
                                settings->model ? "model" : "dump");
-    for (size_t number = 1; !(got = read_line(&line)); number++) {
+    for (size_t number = 1; !(got = lines_read(&line, INPUT_MOST_BYTES)); number++) {
         int next;
 
-        if (is_blank(&line))
+        if (lines_is_blank(&line))
             continue;
         next = run_line(settings, &line, number);
         invalid = invalid || next == CLI_INVALID;
@@ -141,7 +90,7 @@ int jsonl_run(const struct settings *settings)
         /* Who feeds plans through a pipe waits for the answer before the next one. */
         fflush(stdout);
     }
-    free(line.text);
+    lines_free(&line);
     if (got != EOF)
         return got;
     return invalid ? CLI_INVALID : code;

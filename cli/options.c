@@ -51,6 +51,27 @@ const struct option_row options_exec[] = {
     {0},
 };
 
+const struct option_row options_replay[] = {
+    {"conf", "SETTINGS",
+     "allocator settings to try, as in PYTORCH_CUDA_ALLOC_CONF; may be repeated", OPTION_CONF, 0,
+     NULL},
+    {"total", "SIZE", "the card's total (80 GiB); else the trace's", OPTION_SIZE, AT(total_bytes),
+     NULL},
+    {"context", "SIZE", "taken from the card before the first request", OPTION_SIZE,
+     AT(context_bytes), NULL},
+    {"fraction", "F", "argument of torch.cuda.set_per_process_memory_fraction", OPTION_SHARE,
+     AT(fraction), NULL},
+    {"pytorch", "RELEASE", "whose settings these are (the newest known)", OPTION_TEXT, AT(pytorch),
+     NULL},
+    {"until", "N", "stop after so many events", OPTION_COUNT, AT(until), NULL},
+    {"svg", "FILE", "draw segments and blocks where reserved memory is highest, or a request fails",
+     OPTION_TEXT, AT(svg), NULL},
+    {"json", NULL, "print the results as JSON", OPTION_FLAG, AT(json), NULL},
+    {"jsonl", NULL, "read cases from standard input, one a line; print one result a line",
+     OPTION_FLAG, AT(jsonl), NULL},
+    {0},
+};
+
 const struct option_row options_help[] = {
     {"markdown", NULL, "print the list of fields in Markdown", OPTION_FLAG, AT(markdown), NULL},
     {0},
@@ -117,6 +138,44 @@ static int read_risk(const char *argument, double *risk)
     return 0;
 }
 
+static int read_share(const char *argument, double *share)
+{
+    char *end;
+
+    errno = 0;
+    *share = strtod(argument, &end);
+    if (errno || end == argument || *end || !(*share > 0 && *share <= 1))
+        return message_invalid("--fraction %s: expected a number above 0, up to 1", argument);
+    return 0;
+}
+
+static int read_count(const struct option_row *row, const char *argument, uint64_t *count)
+{
+    char *end;
+
+    errno = 0;
+    *count = strtoull(argument, &end, 10);
+    if (errno || end == argument || *end || *argument == '-' || *count == 0)
+        return message_invalid("--%s %s: expected a whole number above 0", row->name, argument);
+    return 0;
+}
+
+static int read_size(const struct option_row *row, const char *argument, uint64_t *bytes)
+{
+    if (text_read_size(argument, bytes))
+        return 0;
+    return message_invalid("--%s %s: expected a size above 0 with its unit, as 80 GiB or 81090 MiB",
+                           row->name, argument);
+}
+
+static int add_conf(struct settings *settings, const char *argument)
+{
+    if (settings->conf_count == SETTINGS_MOST_CONFS)
+        return message_invalid("--conf %s: more than %d settings", argument, SETTINGS_MOST_CONFS);
+    settings->confs[settings->conf_count++] = argument;
+    return 0;
+}
+
 static int apply(const struct option_row *row, const char *argument, struct settings *settings)
 {
     void *target = (char *)settings + row->offset;
@@ -132,6 +191,14 @@ static int apply(const struct option_row *row, const char *argument, struct sett
     case OPTION_TEXT:
         *(const char **)target = argument;
         return 0;
+    case OPTION_CONF:
+        return add_conf(settings, argument);
+    case OPTION_SIZE:
+        return read_size(row, argument, target);
+    case OPTION_COUNT:
+        return read_count(row, argument, target);
+    case OPTION_SHARE:
+        return read_share(argument, target);
     case OPTION_RISK:
         return read_risk(argument, target);
     case OPTION_NAME:

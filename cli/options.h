@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /** A field of the plan that an option set, in the order of the command line. */
@@ -13,6 +14,8 @@ struct assignment {
     char *text;   /* "path=value"; owned */
 };
 
+#define SETTINGS_MOST_CONFS 16
+
 /** What the command line said. Text is borrowed from argv. */
 struct settings {
     const char *model, *dump, *topic;
@@ -20,6 +23,12 @@ struct settings {
     bool json, jsonl, no_readings, no_suggestions, all_ranks;
     bool accept_margin, force, markdown;
     bool help, version;
+    /* of replay */
+    const char *confs[SETTINGS_MOST_CONFS];
+    size_t conf_count;
+    const char *svg, *pytorch;
+    double fraction;
+    uint64_t total_bytes, context_bytes, until;
     struct assignment *assignments;
     size_t assignment_count;
     char **words; /* what follows the options; borrowed, ends in NULL */
@@ -29,6 +38,10 @@ struct settings {
 enum option_kind {
     OPTION_FLAG,  /* bool at offset becomes true */
     OPTION_TEXT,  /* const char * at offset */
+    OPTION_CONF,  /* one more of confs */
+    OPTION_SIZE,  /* uint64_t at offset, bytes: a number and B, KiB, MiB, GiB, KB, MB or GB */
+    OPTION_COUNT, /* uint64_t at offset, above 0 */
+    OPTION_SHARE, /* double at offset, above 0, up to 1 */
     OPTION_RISK,  /* double at offset, above 0, below 0.5 */
     OPTION_FIELD, /* one more assignment to path */
     OPTION_NAME,  /* the same, always text */
@@ -56,6 +69,7 @@ struct option_set {
 extern const struct option_row options_plan[];     /* what to estimate */
 extern const struct option_row options_estimate[]; /* how to print it */
 extern const struct option_row options_exec[];
+extern const struct option_row options_replay[];
 extern const struct option_row options_help[];
 extern const struct option_row options_common[];
 

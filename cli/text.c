@@ -2,10 +2,12 @@
 /* Text for people: sizes, shares, wrapped sentences; free of locale. */
 #include "text.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 char *text_format(const char *format, ...)
 {
@@ -187,4 +189,39 @@ void text_wrap(FILE *out, const char *lead, const char *text)
         first = false;
     }
     fputc('\n', out);
+}
+
+bool text_read_size(const char *text, uint64_t *bytes)
+{
+    static const struct {
+        const char *unit;
+        double scale;
+    } units[] = {{"", 1},           {"B", 1},    {"KiB", 1024}, {"MiB", 1048576},
+                 {"GiB", TEXT_GIB}, {"KB", 1e3}, {"MB", 1e6},   {"GB", TEXT_GB}};
+    char *end;
+    double value;
+
+    errno = 0;
+    value = strtod(text, &end);
+    if (errno || end == text || !(value > 0 && value < 1e15))
+        return false;
+    while (*end == ' ')
+        end++;
+    for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
+        if (strcasecmp(units[i].unit, end) == 0 && value * units[i].scale < 1e18) {
+            *bytes = (uint64_t)(value * units[i].scale);
+            return *bytes > 0;
+        }
+    return false;
+}
+
+const char *text_size(uint64_t bytes, char *text, size_t size)
+{
+    if ((double)bytes >= TEXT_GIB)
+        snprintf(text, size, "%.2f GiB", (double)bytes / TEXT_GIB);
+    else if (bytes >= 1048576)
+        snprintf(text, size, "%.1f MiB", (double)bytes / 1048576);
+    else
+        snprintf(text, size, "%llu B", (unsigned long long)bytes);
+    return text;
 }

@@ -34,6 +34,13 @@ const char *text_number(uint64_t count, char *text, size_t size);
 /** The first whole words of a text that is too long, and " ...". */
 const char *text_cut(const char *whole, char *text, size_t size);
 
+/** Reads "80 GiB", "81090MiB", "1073741824": a number above 0 and its unit, bytes when it has none.
+ * False for anything else. */
+bool text_read_size(const char *text, uint64_t *bytes);
+
+/** "1.50 GiB" from 1 GiB on, "3.0 MiB" below; whole bytes below 1 MiB. */
+const char *text_size(uint64_t bytes, char *text, size_t size);
+
 /** True when word was probably meant to be known: one begins with the other, or they are at most
  * two letters apart. */
 bool text_is_near(const char *word, const char *known);

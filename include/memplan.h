@@ -206,6 +206,85 @@ MEMPLAN_API int memplan_list_entry(enum memplan_list list, size_t i,
 /** The JSON schema of a plan. *json_out is new: free with memplan_free. */
 MEMPLAN_API enum memplan_status memplan_plan_schema(char **json_out, struct memplan_error *err);
 
+/* ---- recorded traces: what the allocator answers under other settings ---- */
+
+struct memplan_trace;  /**< recorded requests and releases; immutable */
+struct memplan_replay; /**< what a card and its settings answer to them; immutable */
+
+/**
+ * Reads a recorded trace from len bytes of JSON (docs/replay.md): a case, or a memory snapshot of
+ * PyTorch. source names the input in messages. *trace_out is new; untouched on failure.
+ * Limits: 1 GiB of input, 16 streams, 255 private pools.
+ */
+MEMPLAN_API enum memplan_status memplan_trace_load(const void *json, size_t len, const char *source,
+                                                   struct memplan_trace **trace_out,
+                                                   struct memplan_error *err);
+
+MEMPLAN_API void memplan_trace_free(struct memplan_trace *trace); /**< NULL is accepted */
+
+/** What a trace says of itself. Set size to sizeof(struct memplan_trace_info) first. */
+struct memplan_trace_info {
+    size_t size;
+    uint64_t events;
+    uint64_t total_bytes;    /**< of the card; 0: not known */
+    uint32_t has_history;    /**< 1: what the allocator did was recorded too */
+    uint64_t reserved_peak;  /**< then, bytes */
+    uint64_t ooms;           /**< then, requests that failed */
+    uint64_t initial_blocks; /**< then, held before the first event */
+    const char *conf;        /**< PYTORCH_CUDA_ALLOC_CONF; "": not set. Borrowed */
+};
+
+MEMPLAN_API enum memplan_status memplan_trace_describe(const struct memplan_trace *trace,
+                                                       struct memplan_trace_info *info,
+                                                       struct memplan_error *err);
+
+/** What differs from the trace's own card and settings. Set size to sizeof(struct
+ * memplan_replay_options) and the rest to 0 for none. */
+struct memplan_replay_options {
+    size_t size;
+    const char *conf;     /**< PYTORCH_CUDA_ALLOC_CONF; NULL: the trace's */
+    const char *pytorch;  /**< release whose settings these are, "2.8.0"; NULL: the newest known */
+    double fraction;      /**< of set_per_process_memory_fraction; 0: the trace's */
+    uint64_t total_bytes; /**< of the card; 0: the trace's */
+    uint64_t context_bytes; /**< taken before the first request; 0: the trace's */
+    uint64_t until;         /**< how many events to run; 0: all */
+};
+
+/** Runs a trace through the caching allocator; it goes on after a request that fails. *replay_out
+ * is new; untouched on failure. Settings that PyTorch refuses give MEMPLAN_ERR_VALUE. */
+MEMPLAN_API enum memplan_status memplan_trace_replay(const struct memplan_trace *trace,
+                                                     const struct memplan_replay_options *options,
+                                                     struct memplan_replay **replay_out,
+                                                     struct memplan_error *err);
+
+/** Counters after the last event, as torch.cuda.memory_stats has them; bytes unless it says
+ * otherwise. Set size to sizeof(struct memplan_counters) first. */
+struct memplan_counters {
+    size_t size;
+    uint64_t allocated, reserved, active, requested, inactive_split;
+    uint64_t peak_allocated, peak_reserved, peak_active;
+    uint64_t blocks, segments; /**< counts */
+    uint64_t retries, ooms;    /**< counts: flush and retry, failed requests */
+    uint64_t rejections;       /**< count: refused before the card was asked */
+    uint64_t first_oom;        /**< index of the event; meaningful when a request failed */
+    uint64_t peak_event;       /**< index of the event after which reserved was highest */
+};
+
+MEMPLAN_API enum memplan_status memplan_replay_counters(const struct memplan_replay *replay,
+                                                        struct memplan_counters *counters,
+                                                        struct memplan_error *err);
+
+/** Counters, marks, failures, changes of reserved bytes, segments: the object "result" of a case,
+ * on one line. *json_out is new: free with memplan_free. */
+MEMPLAN_API enum memplan_status memplan_replay_to_json(const struct memplan_replay *replay,
+                                                       char **json_out, struct memplan_error *err);
+
+/** Segments and blocks after the last event, drawn. *svg_out is new: free with memplan_free. */
+MEMPLAN_API enum memplan_status memplan_replay_to_svg(const struct memplan_replay *replay,
+                                                      char **svg_out, struct memplan_error *err);
+
+MEMPLAN_API void memplan_replay_free(struct memplan_replay *replay); /**< NULL is accepted */
+
 MEMPLAN_API const char *memplan_verdict_name(enum memplan_verdict verdict); /**< "does_not_fit" */
 MEMPLAN_API const char *memplan_status_name(enum memplan_status status);
 MEMPLAN_API const char *memplan_version(void); /**< version of the loaded library */

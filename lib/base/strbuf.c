@@ -56,6 +56,14 @@ void mpl_strbuf_printf(struct mpl_strbuf *out, const char *format, ...)
     out->len += (size_t)len;
 }
 
+void mpl_strbuf_fixed(struct mpl_strbuf *out, double value, int decimals)
+{
+    char text[352]; /* any double has fewer digits */
+    const int len = snprintf(text, sizeof(text), "%.*f", decimals, value);
+
+    mpl_strbuf_printf(out, "%.*s.%s", (int)strspn(text, "0123456789"), text, text + len - decimals);
+}
+
 char *mpl_strbuf_steal(struct mpl_strbuf *out)
 {
     char *text = out->data;

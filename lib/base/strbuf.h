@@ -17,6 +17,9 @@ void mpl_strbuf_put(struct mpl_strbuf *out, const char *text);
 void mpl_strbuf_printf(struct mpl_strbuf *out, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/** A number from 0 up with so many decimals (1 to 6), and a point whatever the locale. */
+void mpl_strbuf_fixed(struct mpl_strbuf *out, double value, int decimals);
+
 /** The text, malloc'ed, for the caller; NULL when memory ran out on the way. Empties the buffer. */
 char *mpl_strbuf_steal(struct mpl_strbuf *out);
 

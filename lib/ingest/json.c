@@ -102,13 +102,20 @@ static enum memplan_status fail_parse(const json_error_t *error, size_t skipped,
 enum memplan_status mpl_json_read(const void *text, size_t len, json_t **json_out,
                                   struct memplan_error *err)
 {
+    return mpl_json_read_up_to(text, len, MPL_JSON_MOST_BYTES, json_out, err);
+}
+
+enum memplan_status mpl_json_read_up_to(const void *text, size_t len, uint64_t most_bytes,
+                                        json_t **json_out, struct memplan_error *err)
+{
     struct scan scan = {.len = len, .line = 1, .column = 1};
     enum memplan_status status;
     json_error_t error;
     json_t *json = NULL;
 
-    if (len > MPL_JSON_MOST_BYTES)
-        return mpl_fail(err, MEMPLAN_ERR_LIMIT, NULL, "input of %zu bytes, more than 64 MiB", len);
+    if (len > most_bytes)
+        return mpl_fail(err, MEMPLAN_ERR_LIMIT, NULL, "input of %zu bytes, more than %llu MiB", len,
+                        (unsigned long long)(most_bytes >> 20));
     if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         scan.at = 3;
     scan.text = malloc(len + 1);

@@ -17,6 +17,10 @@
 enum memplan_status mpl_json_read(const void *text, size_t len, json_t **json_out,
                                   struct memplan_error *err);
 
+/** The same for up to most_bytes of input. */
+enum memplan_status mpl_json_read_up_to(const void *text, size_t len, uint64_t most_bytes,
+                                        json_t **json_out, struct memplan_error *err);
+
 /** What a value is, for a message: the number 3.5, the text "abc", a list. */
 const char *mpl_json_describe(const json_t *json, char *text, size_t size);
 

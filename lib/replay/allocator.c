@@ -197,6 +197,7 @@ static uint32_t grow_or_flush(struct mpl_allocator *a, uint32_t pool, uint64_t s
     b = grow(a, pool, size);
     if (b || a->is_out_of_memory || a->is_staged)
         return b;
+    a->was_rejected = a->is_rejected;
     if (a->is_rejected) {
         a->is_rejected = false;
         a->now.rejections++;
@@ -297,10 +298,16 @@ static uint64_t round_size(const struct mpl_allocator *a, uint64_t bytes)
     return mpl_round_up(bytes, step);
 }
 
+uint64_t mpl_allocator_segment_bytes(const struct mpl_allocator *a, uint64_t bytes)
+{
+    return segment_bytes(a, a->rounds ? round_size(a, bytes) : mpl_round_up(bytes, MIN_BLOCK));
+}
+
 /* A request that no card can hold: what is unused goes back, as for any that fails. */
 static uint32_t refuse(struct mpl_allocator *a)
 {
     mpl_allocator_empty_cache(a);
+    a->was_rejected = false;
     a->now.retries++;
     a->now.ooms++;
     return 0;

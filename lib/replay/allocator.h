@@ -86,6 +86,7 @@ struct mpl_allocator {
     bool rounds;                /* roundup_power2_divisions is set */
     bool collects;              /* garbage collection is armed */
     bool is_rejected;           /* the request at hand, before the card was asked */
+    bool was_rejected;          /* the last request that failed */
     bool is_lazy;               /* the card stands still until the host waits for it */
     bool keeps_places;          /* addresses of plain segments are wanted */
     MPL_VEC(struct mpl_place) places; /* of plain segments, by address */
@@ -113,6 +114,14 @@ uint32_t mpl_allocator_request(struct mpl_allocator *a, uint64_t bytes, uint32_t
 
 /** Gives a block back. One that other streams use waits until they have passed this moment. */
 void mpl_allocator_release(struct mpl_allocator *a, uint32_t block);
+
+/** The same in two: it is no longer allocated, and later (the other streams are known to have
+ * passed) no longer active. */
+void mpl_allocator_release_begin(struct mpl_allocator *a, uint32_t block);
+void mpl_allocator_release_end(struct mpl_allocator *a, uint32_t block);
+
+/** What the card would be asked for, for a request of bytes: the segment's size. */
+uint64_t mpl_allocator_segment_bytes(const struct mpl_allocator *a, uint64_t bytes);
 
 /** Tensor.record_stream: a stream other than the block's own uses it. */
 void mpl_allocator_record_stream(struct mpl_allocator *a, uint32_t block, uint32_t stream);

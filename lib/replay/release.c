@@ -68,6 +68,20 @@ void mpl_allocator_release(struct mpl_allocator *a, uint32_t b)
         free_block(a, b);
 }
 
+void mpl_allocator_release_begin(struct mpl_allocator *a, uint32_t b)
+{
+    a->now.allocated -= a->blocks[b].size;
+    a->now.blocks--;
+    a->blocks[b].users = 0;
+    a->blocks[b].waits = 1;
+}
+
+void mpl_allocator_release_end(struct mpl_allocator *a, uint32_t b)
+{
+    a->blocks[b].waits = 0;
+    free_block(a, b);
+}
+
 void mpl_allocator_record_stream(struct mpl_allocator *a, uint32_t b, uint32_t stream)
 {
     if (mpl_allocator_stream(a->blocks[b].pool) != stream)

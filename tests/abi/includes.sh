@@ -11,7 +11,7 @@ base:
 table:
 timeline: table
 spec: table
-ingest: table spec
+ingest: table timeline spec replay
 tape: table timeline spec
 op: table timeline tape spec
 step: table timeline tape op part arch optim parallel spec

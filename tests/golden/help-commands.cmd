@@ -1,4 +1,4 @@
-for command in estimate check exec list schema help; do
+for command in estimate check exec replay list schema help; do
     memplan $command --help
     echo
 done
