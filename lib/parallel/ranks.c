@@ -136,27 +136,58 @@ static enum memplan_status sort_out(const struct mpl_rank_signs *signs, int64_t 
 /* ---- strategies -------------------------------------------------------------------------------
  */
 
-/* Rows of a shard, whole or not; they fall from rank to rank. */
-static void sign_rows(struct mpl_rank_signs *signs, const struct mpl_parameter *p)
+/* Rows of the shards, whole or not; they fall from rank to rank, and only where that happens is
+ * looked at. */
+static void sign_rows(struct mpl_rank_signs *signs, const struct mpl_parameter *p,
+                      const bool *begins)
 {
     const uint64_t shards = signs->shards, rows = (uint64_t)p->shape.dim[0].n;
     const uint64_t chunk = mpl_ceil_div(rows, shards);
     const uint64_t width = rows ? mpl_parameter_numel(p) / rows : 0;
 
     for (uint64_t s = 0; s < shards; s++) {
-        const uint64_t left = s * chunk < rows ? rows - s * chunk : 0;
+        const uint64_t left = begins[s] && s * chunk < rows ? rows - s * chunk : 0;
 
-        mpl_rank_sign(signs, s,
-                      mpl_dtype_bytes(p->dtype, mpl_mul(left < chunk ? left : chunk, width)),
-                      p->is_trainable);
+        if (begins[s])
+            mpl_rank_sign(signs, s,
+                          mpl_dtype_bytes(p->dtype, mpl_mul(left < chunk ? left : chunk, width)),
+                          p->is_trainable);
     }
 }
 
-static void sign_fsdp2(struct mpl_rank_signs *signs, const struct mpl_network *network)
+/* Marks the first shard that has fewer rows of a parameter, and the first that has none. */
+static void mark_rows(bool *begins, uint64_t shards, const struct mpl_parameter *p)
 {
+    const uint64_t rows = (uint64_t)p->shape.dim[0].n, chunk = mpl_ceil_div(rows, shards);
+    const uint64_t whole = chunk ? rows / chunk : 0;
+
+    if (whole < shards)
+        begins[whole] = true;
+    if (whole + 1 < shards)
+        begins[whole + 1] = true;
+}
+
+static enum memplan_status sign_fsdp2(struct mpl_rank_signs *signs,
+                                      const struct mpl_network *network, struct mpl_arena *arena,
+                                      struct memplan_error *err)
+{
+    bool *begins = mpl_arena_zalloc(arena, signs->shards * sizeof(*begins));
+
+    if (!begins)
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while comparing the ranks");
+    begins[0] = true;
     for (uint32_t i = 0; i < network->parameter_count; i++)
         if (network->parameters[i].shards)
-            sign_rows(signs, &network->parameters[i]);
+            mark_rows(begins, signs->shards, &network->parameters[i]);
+    for (uint32_t i = 0; i < network->parameter_count; i++)
+        if (network->parameters[i].shards)
+            sign_rows(signs, &network->parameters[i], begins);
+    for (uint64_t s = 1; s < signs->shards; s++)
+        if (!begins[s]) {
+            signs->hash[s] = signs->hash[s - 1];
+            signs->bytes[s] = signs->bytes[s - 1];
+        }
+    return MEMPLAN_OK;
 }
 
 static bool fsdp2_is_even(const struct mpl_network *network)
@@ -197,8 +228,7 @@ static enum memplan_status sign_all(const struct mpl_network *network, const str
 {
     switch (network->plan->parallelism.strategy) {
     case MPL_STRATEGY_FSDP2:
-        sign_fsdp2(signs, network);
-        break;
+        return sign_fsdp2(signs, network, arena, err);
     case MPL_STRATEGY_FSDP1:
         mpl_fsdp1_sign(network, signs);
         break;
