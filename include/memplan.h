@@ -3,7 +3,8 @@
  * libmemplan: how much GPU memory a training run will need, and whether it fits.
  *
  * Three objects: a plan (what is run), a report (the answer), and an error in the caller's own
- * memory. JSON goes in and comes out; small plain structs carry what a launcher reads.
+ * memory. A fourth, a log, reads the out-of-memory messages of runs that were. JSON goes in and
+ * comes out; small plain structs carry what a launcher reads.
  *
  *     struct memplan_error err;
  *     struct memplan_plan *plan = NULL;
@@ -284,6 +285,110 @@ MEMPLAN_API enum memplan_status memplan_replay_to_svg(const struct memplan_repla
                                                       char **svg_out, struct memplan_error *err);
 
 MEMPLAN_API void memplan_replay_free(struct memplan_replay *replay); /**< NULL is accepted */
+/* ---- logs --------------------------------------------------------------------------------------
+ * Out-of-memory messages of PyTorch and of what it calls, read from the text of a run. The caller
+ * feeds bytes as they come; memory does not grow with the log.
+ *
+ *     struct memplan_log_event event = {.size = sizeof(event)};
+ *
+ *     while ((len = read(fd, bytes, sizeof(bytes))) > 0 && !memplan_log_feed(log, bytes, len,
+ * &err)) while (memplan_log_next(log, &event)) printf("line %llu: %s\n", (unsigned long
+ * long)event.line, event.form); memplan_log_end(log, &err);          then memplan_log_next again,
+ * for what was still open
+ */
+
+struct memplan_log; /**< reads one log; used by one thread at a time */
+
+/** What failed. Values are stable; new ones are added at the end. */
+enum memplan_log_kind {
+    MEMPLAN_LOG_ALLOCATOR = 0, /**< a request to PyTorch's caching allocator */
+    MEMPLAN_LOG_LIMIT,         /**< the allocator refused before it asked the driver */
+    MEMPLAN_LOG_ASYNC,         /**< a request to the backend cudaMallocAsync */
+    MEMPLAN_LOG_DRIVER,        /**< CUDA or HIP, outside the allocator */
+    MEMPLAN_LOG_LIBRARY,       /**< cuBLAS, cuDNN and their like, for themselves */
+    MEMPLAN_LOG_NCCL,          /**< NCCL's buffers */
+    MEMPLAN_LOG_WARNING, /**< the driver refused; the allocator tried again, maybe with success */
+};
+
+/** What a message says of expandable segments. */
+enum memplan_log_expandable {
+    MEMPLAN_LOG_EXPANDABLE_UNKNOWN = 0,
+    MEMPLAN_LOG_EXPANDABLE_ON,
+};
+
+/** A size as it was printed: rounded, so the true one lies in low .. high. Frozen. */
+struct memplan_log_size {
+    uint64_t bytes, low, high;
+    uint32_t known;    /**< 0: the message does not say, the rest is 0 */
+    uint32_t reserved; /**< 0 */
+};
+
+#define MEMPLAN_LOG_PROCESSES 16 /**< processes of one message that are kept */
+
+/** Another process on the card; or this one, where a container hides its number. Frozen. */
+struct memplan_log_process {
+    uint32_t number; /**< 1 for the first one that the log names, and so on; 0: too many */
+    uint32_t reserved;
+    struct memplan_log_size in_use;
+};
+
+/** One message. Set size to sizeof(struct memplan_log_event) first: the library writes at most that
+ * many bytes. Text is static. */
+struct memplan_log_event {
+    size_t size;
+    uint64_t line;   /**< 1-based; the line in which the message starts */
+    uint64_t offset; /**< bytes from the start of the log */
+    enum memplan_log_kind kind;
+    enum memplan_log_expandable expandable;
+    int32_t rank, local_rank;          /**< as the line's prefix says; -1 unknown */
+    int32_t gpu;                       /**< the process's own count; -1 unknown */
+    uint32_t cut;                      /**< 1: the text ends before the message does */
+    const char *form;                  /**< "pytorch-2.4" */
+    const char *releases;              /**< of PyTorch that print this form: "2.4 on"; "" unknown */
+    const char *api;                   /**< "CUDA", "HIP", "" unknown */
+    struct memplan_log_size requested; /**< tried to allocate: the segment, not the tensor */
+    struct memplan_log_size total;     /**< of the card */
+    struct memplan_log_size free;      /**< on the card, for every process */
+    struct memplan_log_size allowed;   /**< limit of this process */
+    struct memplan_log_size allocated; /**< by PyTorch, with the free blocks of private pools */
+    struct memplan_log_size unallocated;   /**< reserved by PyTorch but unallocated */
+    struct memplan_log_size reserved;      /**< both together */
+    struct memplan_log_size private_pools; /**< free blocks inside private pools */
+    struct memplan_log_size in_use;        /**< of this process, all that is not PyTorch's too */
+    uint32_t process_count;
+    uint32_t processes_left_out;
+    struct memplan_log_process processes[MEMPLAN_LOG_PROCESSES];
+};
+
+/** One thing that follows from a message alone. */
+struct memplan_log_finding {
+    const char *name;             /**< static: "needs", "shortage", "fragmentation", ... */
+    struct memplan_log_size size; /**< the figure; a lower bound has high UINT64_MAX */
+    char text[384];               /**< one or two sentences */
+};
+
+/** *log_out is new; untouched on failure. */
+MEMPLAN_API enum memplan_status memplan_log_new(struct memplan_log **log_out,
+                                                struct memplan_error *err);
+
+/** Reads len more bytes of any content. Messages that are complete wait for memplan_log_next; take
+ * them before the next call, since they are kept until then. */
+MEMPLAN_API enum memplan_status memplan_log_feed(struct memplan_log *log, const void *bytes,
+                                                 size_t len, struct memplan_error *err);
+
+/** There are no more bytes: what the last ones hold waits for memplan_log_next. */
+MEMPLAN_API enum memplan_status memplan_log_end(struct memplan_log *log, struct memplan_error *err);
+
+/** The next message, in the order of the log; 0 when none waits. */
+MEMPLAN_API int memplan_log_next(struct memplan_log *log, struct memplan_log_event *event_out);
+
+MEMPLAN_API void memplan_log_free(struct memplan_log *log); /**< NULL is accepted */
+
+/** The i-th thing that follows from a message; 0 past the last one. */
+MEMPLAN_API int memplan_log_find(const struct memplan_log_event *event, size_t i,
+                                 struct memplan_log_finding *finding_out);
+
+MEMPLAN_API const char *memplan_log_kind_name(enum memplan_log_kind kind); /**< "allocator" */
 
 MEMPLAN_API const char *memplan_verdict_name(enum memplan_verdict verdict); /**< "does_not_fit" */
 MEMPLAN_API const char *memplan_status_name(enum memplan_status status);

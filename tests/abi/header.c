@@ -19,6 +19,24 @@ _Static_assert(offsetof(struct memplan_options, size) == 0, "size must come firs
 
 _Static_assert(sizeof(struct memplan_entry) == 2 * sizeof(char *), "entries changed their size");
 
+/* Frozen too: parts of others. */
+_Static_assert(sizeof(struct memplan_log_size) == 32, "memplan_log_size changed its size");
+_Static_assert(sizeof(struct memplan_log_process) == 40, "memplan_log_process changed its size");
+_Static_assert(offsetof(struct memplan_log_finding, size) == sizeof(char *), "size moved");
+_Static_assert(offsetof(struct memplan_log_finding, text) == sizeof(char *) + 32, "text moved");
+_Static_assert(sizeof(struct memplan_log_finding) == sizeof(char *) + 32 + 384,
+               "memplan_log_finding changed its size");
+_Static_assert(offsetof(struct memplan_log_event, size) == 0, "size must come first");
+_Static_assert(offsetof(struct memplan_log_event, line) == 8, "line moved");
+_Static_assert(offsetof(struct memplan_log_event, kind) == 24, "kind moved");
+_Static_assert(offsetof(struct memplan_log_event, requested) == 48 + 3 * sizeof(char *),
+               "requested moved");
+
+_Static_assert(MEMPLAN_LOG_ALLOCATOR == 0 && MEMPLAN_LOG_LIMIT == 1 && MEMPLAN_LOG_ASYNC == 2 &&
+                   MEMPLAN_LOG_DRIVER == 3 && MEMPLAN_LOG_LIBRARY == 4 && MEMPLAN_LOG_NCCL == 5 &&
+                   MEMPLAN_LOG_WARNING == 6,
+               "kinds are stable");
+
 /* Exit codes of the command. */
 _Static_assert(MEMPLAN_FITS == 0 && MEMPLAN_DOES_NOT_FIT == 3 && MEMPLAN_INSIDE_MARGIN == 4 &&
                    MEMPLAN_CANNOT_TELL == 5,

@@ -24,6 +24,7 @@ replay: table timeline
 estimate: table timeline spec step replay
 verdict: table timeline spec replay estimate
 emit: table timeline spec replay estimate verdict
+log:
 '
 
 # shellcheck disable=SC2046 # our own file names hold no spaces
@@ -44,6 +45,9 @@ awk -v rules="$rules" '
     }
     /^#include <jansson.h>/ && in_lib && path[2] != "ingest" && path[2] != "emit" {
         complain("jansson.h belongs in ingest and emit")
+    }
+    /^#include <pcre2.h>/ && in_lib && path[2] != "log" {
+        complain("pcre2.h belongs in log")
     }
     /^#include "[a-z_]+\// {
         split($2, used, /["\/]/)

@@ -210,6 +210,43 @@ START_TEST(schema_without_memory)
 }
 END_TEST
 
+/* A log of one message. NOMEM, or the message is there. */
+static enum memplan_status read_log(size_t *found)
+{
+    static const char text[] = "CUDA out of memory. Tried to allocate 2.00 GiB";
+    struct memplan_log_event event = {.size = sizeof(event)};
+    struct memplan_log *log = NULL;
+    enum memplan_status status = memplan_log_new(&log, NULL);
+
+    if (!status)
+        status = memplan_log_feed(log, text, sizeof(text) - 1, NULL);
+    if (!status)
+        status = memplan_log_end(log, NULL);
+    *found = !status && memplan_log_next(log, &event);
+    memplan_log_free(log);
+    return status;
+}
+
+START_TEST(log_without_memory)
+{
+    size_t live_before = heap.live_count, found;
+
+    for (size_t n = 1;; n++) {
+        enum memplan_status status;
+
+        heap.count = 0;
+        heap.fail_at = n;
+        status = read_log(&found);
+        heap.fail_at = 0;
+        ck_assert_uint_eq(heap.live_count, live_before);
+        ck_assert(!status || status == MEMPLAN_ERR_NOMEM);
+        ck_assert_uint_eq(found, !status);
+        if (!status && heap.count < n)
+            break;
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("oom");
@@ -218,5 +255,6 @@ int main(void)
     tcase_add_loop_test(tcase, each_allocation_fails_once, 0, ROWS(plan_table));
     tcase_add_loop_test(tcase, all_allocations_fail_from_one_on, 0, ROWS(plan_table));
     tcase_add_test(tcase, schema_without_memory);
+    tcase_add_test(tcase, log_without_memory);
     return test_run("oom", tcase);
 }
