@@ -19,4 +19,9 @@ row 'memplan --model llama-3-8b' "$memplan" --model llama-3-8b
 row 'memplan check eagle3' "$memplan" check eagle3
 row 'memplan --model eagle3' "$memplan" --model eagle3
 row 'memplan --model eagle3 --seq 24576' "$memplan" --model eagle3 --seq 24576
+# Two gigabytes without a message, through a pipe, and 20 MB of words that messages hold.
+row "memplan read-log, 2 GiB" sh -c "yes 'step 100/1000: loss 1.2345, lr 0.0001, 1.23 s/it, 70.12 GiB' |
+    head -c 2147483648 | '$memplan' read-log -"
+row "memplan read-log, 20 MB, hostile" sh -c "yes 'Tried to allocate 1.00 GiB out of memory CUDA' |
+    head -c 20000000 | '$memplan' read-log -"
 exit "$failed"

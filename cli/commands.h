@@ -26,6 +26,7 @@ int cmd_check(const struct settings *settings);
 int cmd_exec(const struct settings *settings);
 int cmd_replay(const struct settings *settings);
 int cmd_list(const struct settings *settings);
+int cmd_read_log(const struct settings *settings);
 int cmd_schema(const struct settings *settings);
 int cmd_help(const struct settings *settings);
 

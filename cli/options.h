@@ -70,6 +70,7 @@ extern const struct option_row options_plan[];     /* what to estimate */
 extern const struct option_row options_estimate[]; /* how to print it */
 extern const struct option_row options_exec[];
 extern const struct option_row options_replay[];
+extern const struct option_row options_read_log[];
 extern const struct option_row options_help[];
 extern const struct option_row options_common[];
 

@@ -1,4 +1,5 @@
 for command in estimate check exec replay list schema help; do
+for command in estimate check exec list read-log schema help; do
     memplan $command --help
     echo
 done

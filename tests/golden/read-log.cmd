@@ -1,0 +1,2 @@
+cp "$GOLDEN/read-log.txt" train.log
+memplan read-log train.log
