@@ -69,6 +69,9 @@ const struct option_row options_replay[] = {
     {"json", NULL, "print the results as JSON", OPTION_FLAG, AT(json), NULL},
     {"jsonl", NULL, "read cases from standard input, one a line; print one result a line",
      OPTION_FLAG, AT(jsonl), NULL},
+    {0},
+};
+
 const struct option_row options_read_log[] = {
     {"json", NULL, "print the messages as JSON", OPTION_FLAG, AT(json), NULL},
     {0},

@@ -1,5 +1,4 @@
-for command in estimate check exec replay list schema help; do
-for command in estimate check exec list read-log schema help; do
+for command in estimate check exec replay list read-log schema help; do
     memplan $command --help
     echo
 done
