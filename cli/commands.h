@@ -25,6 +25,7 @@ int cmd_estimate(const struct settings *settings);
 int cmd_check(const struct settings *settings);
 int cmd_exec(const struct settings *settings);
 int cmd_replay(const struct settings *settings);
+int cmd_probe(const struct settings *settings);
 int cmd_list(const struct settings *settings);
 int cmd_read_log(const struct settings *settings);
 int cmd_schema(const struct settings *settings);

@@ -74,6 +74,10 @@ const struct option_row options_replay[] = {
 
 const struct option_row options_read_log[] = {
     {"json", NULL, "print the messages as JSON", OPTION_FLAG, AT(json), NULL},
+const struct option_row options_probe[] = {
+    {"json", NULL, "print what was found as JSON", OPTION_FLAG, AT(json), NULL},
+    {"timeout", "SECONDS", "how long a driver may take to answer (20)", OPTION_TIME, AT(timeout),
+     NULL},
     {0},
 };
 
@@ -178,6 +182,16 @@ static int add_conf(struct settings *settings, const char *argument)
     if (settings->conf_count == SETTINGS_MOST_CONFS)
         return message_invalid("--conf %s: more than %d settings", argument, SETTINGS_MOST_CONFS);
     settings->confs[settings->conf_count++] = argument;
+static int read_time(const char *argument, unsigned *seconds)
+{
+    char *end;
+    long value;
+
+    errno = 0;
+    value = strtol(argument, &end, 10);
+    if (errno || end == argument || *end || value < 1 || value > 3600)
+        return message_invalid("--timeout %s: expected seconds, 1 to 3600", argument);
+    *seconds = (unsigned)value;
     return 0;
 }
 
@@ -206,6 +220,8 @@ static int apply(const struct option_row *row, const char *argument, struct sett
         return read_share(argument, target);
     case OPTION_RISK:
         return read_risk(argument, target);
+    case OPTION_TIME:
+        return read_time(argument, target);
     case OPTION_NAME:
         return assign_name(row, argument, settings);
     case OPTION_FIELD:

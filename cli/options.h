@@ -19,7 +19,8 @@ struct assignment {
 /** What the command line said. Text is borrowed from argv. */
 struct settings {
     const char *model, *dump, *topic;
-    double risk; /* 0: the library's default */
+    double risk;      /* 0: the library's default */
+    unsigned timeout; /* of a probe, seconds; 0: the default */
     bool json, jsonl, no_readings, no_suggestions, all_ranks;
     bool accept_margin, force, markdown;
     bool help, version;
@@ -43,6 +44,7 @@ enum option_kind {
     OPTION_COUNT, /* uint64_t at offset, above 0 */
     OPTION_SHARE, /* double at offset, above 0, up to 1 */
     OPTION_RISK,  /* double at offset, above 0, below 0.5 */
+    OPTION_TIME,  /* unsigned at offset, seconds, 1 to 3600 */
     OPTION_FIELD, /* one more assignment to path */
     OPTION_NAME,  /* the same, always text */
     OPTION_SET,   /* one more assignment as it stands */
@@ -71,6 +73,7 @@ extern const struct option_row options_estimate[]; /* how to print it */
 extern const struct option_row options_exec[];
 extern const struct option_row options_replay[];
 extern const struct option_row options_read_log[];
+extern const struct option_row options_probe[];
 extern const struct option_row options_help[];
 extern const struct option_row options_common[];
 

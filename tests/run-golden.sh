@@ -13,6 +13,7 @@ mkdir "$work/bin"
 ln -s "$program" "$work/bin/memplan"
 export LC_ALL=C COLUMNS=100 NO_COLOR=1 GOLDEN PATH="$work/bin:$PATH"
 export MEMPLAN_MODELS="$GOLDEN/../../models"
+export FAKES="${FAKES:-$(dirname "$program")/../tests/probe}"
 [ $# -gt 0 ] || set -- "$GOLDEN"/*.cmd
 
 n=0 failed=0

@@ -1,0 +1,2 @@
+. "$GOLDEN/machine.sh"; play h100x8 cuda
+memplan probe

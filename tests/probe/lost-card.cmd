@@ -1,0 +1,2 @@
+. "$GOLDEN/machine.sh"; play lost cuda
+memplan probe

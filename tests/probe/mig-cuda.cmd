@@ -1,0 +1,2 @@
+. "$GOLDEN/machine.sh"; play mig cuda
+memplan probe

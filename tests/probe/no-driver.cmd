@@ -1,0 +1,3 @@
+. "$GOLDEN/machine.sh"
+memplan probe; echo "exit $?"
+memplan probe --json

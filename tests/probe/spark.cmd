@@ -1,0 +1,2 @@
+. "$GOLDEN/machine.sh"; play spark cuda
+memplan probe
