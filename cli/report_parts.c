@@ -273,7 +273,9 @@ static const struct peak_row card_rows[] = {
     {"total", "total_bytes", "total_source"},
     {"CUDA context", "context_bytes", "context_source"},
     {"NCCL", "nccl_bytes", "nccl_source"},
-    {"other processes", "other_bytes", ""},
+    {"other contexts", "other_contexts_bytes", "other_contexts_source"},
+    {"other processes", "other_bytes", "other_source"},
+    {"kept free", "reserve_bytes", "reserve_source"},
 };
 
 static void print_room_row(struct table *table, const char *name, double bytes, const char *text)
@@ -311,13 +313,24 @@ static void print_room(struct table *table, const json_t *report)
                    fabs(usable - live - (double)high), text);
 }
 
+/* Where a figure is from; a total of the table says how it is known. */
+static void name_source(const json_t *capacity, const struct peak_row *row, char *text, size_t size)
+{
+    const char *source = report_text(capacity, row->meaning);
+
+    if (row == card_rows && strcmp(report_text(capacity, "source"), "table") == 0)
+        snprintf(text, size, "%s: %s", report_text(capacity, "table_total_status"), source);
+    else
+        snprintf(text, size, "%s", source);
+}
+
 void report_print_card(struct page *page, const json_t *report)
 {
     static const char *const names[] = {"", ">", "", NULL};
     const json_t *capacity = json_object_get(report, "capacity");
     struct libscols_line *row;
     struct table table;
-    char usable[64], source[68];
+    char usable[64], source[68], why[512];
 
     if (!report_usable(report, usable, sizeof(usable)))
         return;
@@ -333,8 +346,8 @@ void report_print_card(struct page *page, const json_t *report)
         row = table_row(&table);
         table_cell(&table, row, 0, "%s", card_rows[i].name);
         table_cell(&table, row, 1, "%s%.2f GiB", i ? "-" : "", (double)bytes / TEXT_GIB);
-        table_cell(&table, row, 2, "%s",
-                   text_cut(report_text(capacity, card_rows[i].meaning), source, sizeof(source)));
+        name_source(capacity, &card_rows[i], why, sizeof(why));
+        table_cell(&table, row, 2, "%s", text_cut(why, source, sizeof(source)));
     }
     row = table_row(&table);
     table_cell(&table, row, 0, "can give");

@@ -13,7 +13,7 @@ static enum memplan_status forget_card(struct memplan_plan *plan, struct memplan
 {
     static const char *const figures[] = {
         "device.total_bytes=null",     "device.context_bytes=null",      "device.nccl_bytes=null",
-        "device.multiprocessors=null", "device.compute_capability=null",
+        "device.multiprocessors=null", "device.compute_capability=null", "device.source=\"\"",
     };
     enum memplan_status status = MEMPLAN_OK;
 

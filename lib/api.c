@@ -161,9 +161,7 @@ enum memplan_status memplan_report_summary(const struct memplan_report *report,
     own.reserved_bytes = best->estimate.unlimited.reserved_peak;
     own.needs_low_bytes = best->estimate.needs.low_bytes;
     own.needs_high_bytes = best->estimate.needs.high_bytes;
-    own.device_bytes = mpl_add(own.reserved_bytes, best->capacity.context.expected_bytes +
-                                                       best->capacity.nccl.expected_bytes +
-                                                       best->capacity.other_bytes);
+    own.device_bytes = mpl_add(own.reserved_bytes, mpl_capacity_taken(&best->capacity));
     own.usable_bytes = best->capacity.usable_bytes;
     own.parameters = best->estimate.parameters;
     own.trainable_parameters = best->estimate.trainable_parameters;

@@ -14,10 +14,7 @@
 
 static uint64_t device_bytes(const struct mpl_alternative *a)
 {
-    const struct mpl_capacity *c = &a->capacity;
-
-    return mpl_add(mpl_add(a->estimate.unlimited.reserved_peak, c->context.expected_bytes),
-                   mpl_add(c->nccl.expected_bytes, c->other_bytes));
+    return mpl_add(a->estimate.unlimited.reserved_peak, mpl_capacity_taken(&a->capacity));
 }
 
 /* The quantities that ranks, peak and alternatives share. */
@@ -198,32 +195,6 @@ static json_t *ranks(struct out *out, const struct memplan_report *report)
         push(out, array, object);
     }
     return array;
-}
-
-static json_t *capacity(struct out *out, const struct mpl_capacity *c)
-{
-    json_t *object = json_object();
-
-    if (c->row)
-        put(out, object, "gpu", text(c->row->name));
-    put(out, object, "usable_bytes", bytes(c->usable_bytes));
-    put(out, object, "usable_low_bytes", bytes(c->usable_low_bytes));
-    put(out, object, "usable_high_bytes", bytes(c->usable_high_bytes));
-    put(out, object, "total_bytes", bytes(c->total_bytes));
-    put(out, object, "context_bytes", bytes(c->context.expected_bytes));
-    put(out, object, "nccl_bytes", bytes(c->nccl.expected_bytes));
-    put(out, object, "other_bytes", bytes(c->other_bytes));
-    put(out, object, "source", text(c->total_is_given ? "plan" : "table"));
-    put(out, object, "total_source", text(c->total_is_given ? "the plan" : c->row->source));
-    if (c->context.source)
-        put(out, object, "context_source", text(c->context.source));
-    if (c->nccl.source)
-        put(out, object, "nccl_source", text(c->nccl.source));
-    if (c->communicators.count && !c->nccl_is_given)
-        put(out, object, "communicators", mpl_out_communicators(out, &c->communicators));
-    if (c->remark[0])
-        put(out, object, "remark", text(c->remark));
-    return object;
 }
 
 /* The way to read the numbers that is most likely; NULL without numbers. */
@@ -432,7 +403,7 @@ enum memplan_status mpl_report_to_json(const struct memplan_report *report, char
     put(&out, root, "peak", peak(&out, report));
     put_model(&out, root, &best->estimate);
     if (best->capacity.state == MPL_CAPACITY_KNOWN)
-        put(&out, root, "capacity", capacity(&out, &best->capacity));
+        put(&out, root, "capacity", mpl_out_capacity(&out, &best->capacity, &report->plan));
     put(&out, root, "host", mpl_out_host(&out, report));
     if (report->alternative_count > 1 || report->uses_readings)
         put(&out, root, "alternatives", alternatives(&out, report));

@@ -41,6 +41,10 @@ static inline json_t *text(const char *value)
 /** What NCCL takes, one object for each kind of communicator. */
 json_t *mpl_out_communicators(struct out *out, const struct mpl_communicators *list);
 
+/** What the card can give. */
+json_t *mpl_out_capacity(struct out *out, const struct mpl_capacity *capacity,
+                         const struct mpl_plan *plan);
+
 /** The highest allocated figure of each kind of moment. */
 json_t *mpl_out_moments(struct out *out, const struct mpl_estimate *e);
 

@@ -12,6 +12,7 @@
 
 #include "table/device.h"
 #include "table/dtype.h"
+#include "table/outside.h"
 
 enum mpl_attention {
     MPL_ATTENTION_SDPA = 0,
@@ -356,6 +357,8 @@ struct mpl_parallelism {
     enum mpl_strategy strategy;
     int64_t world_size, replicate;
     int64_t gpus_per_node, extra_process_groups;
+    int64_t nccl_channels;                    /* 0: from the table */
+    int64_t nccl_buffer_bytes;                /* 0: NCCL's own */
     int64_t rank;                             /* -1: the one that holds most */
     enum mpl_dtype param_dtype, reduce_dtype; /* MPL_DTYPE_NONE: no policy for that part */
     enum mpl_dtype root_dtype;                /* eagle3 */
@@ -396,7 +399,11 @@ struct mpl_device {
     int64_t context_bytes;     /* -1: from the table */
     int64_t nccl_bytes;        /* -1: from the table */
     int64_t other_bytes;       /* other processes on the card */
-    char allocator_conf[256];  /* PYTORCH_CUDA_ALLOC_CONF */
+    int64_t other_contexts;    /* of processes that hold no tensor */
+    int64_t reserve_bytes;     /* kept free */
+    enum mpl_module_loading module_loading;
+    char source[512];         /* of the figures; empty: the plan */
+    char allocator_conf[256]; /* PYTORCH_CUDA_ALLOC_CONF */
     enum mpl_tristate cudnn_attention;
 };
 
@@ -466,7 +473,7 @@ struct mpl_plan {
     struct mpl_device device;
     struct mpl_checkpoint_spec checkpoint;
     struct mpl_host host;
-    struct mpl_version pytorch, transformers, nccl;
+    struct mpl_version pytorch, transformers, nccl, cuda;
     char framework_name[48];
     char framework_version[48];
     struct mpl_observation observations[MPL_MAX_OBSERVATIONS];

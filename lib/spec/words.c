@@ -353,6 +353,9 @@ enum mpl_family mpl_family_of(const char *model_type)
     return strcmp(model_type, "eagle3") == 0 ? MPL_FAMILY_EAGLE3 : MPL_FAMILY_CAUSAL;
 }
 
+const struct mpl_word mpl_module_loading_words[] = {YES("lazy", MPL_MODULES_LAZY),
+                                                    YES("eager", MPL_MODULES_EAGER), END};
+
 const struct mpl_word mpl_link_words[] = {YES("pcie", MPL_LINK_PCIE),
                                           YES("nvlink", MPL_LINK_NVLINK), END};
 

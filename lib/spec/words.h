@@ -39,6 +39,7 @@ extern const struct mpl_word mpl_prefetch_words[];
 extern const struct mpl_word mpl_offload_words[];
 extern const struct mpl_word mpl_framework_words[];
 extern const struct mpl_word mpl_link_words[];
+extern const struct mpl_word mpl_module_loading_words[];
 extern const struct mpl_word mpl_resume_words[];
 extern const struct mpl_word mpl_save_words[];
 extern const struct mpl_word mpl_loading_words[];

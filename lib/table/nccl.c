@@ -56,18 +56,26 @@ static uint64_t in_pages(uint64_t bytes)
     return mpl_round_up(bytes, PAGE_BYTES);
 }
 
+/* The Simple protocol's buffer, as NCCL_BUFFSIZE sets it. */
+static uint64_t simple_bytes(const struct mpl_nccl_setup *setup)
+{
+    return setup->buffer_bytes ? setup->buffer_bytes : SIMPLE_BYTES;
+}
+
 /* One channel to one peer and back inside a node; the receiver holds the buffers (write mode).
  * shape: one send, one receive; unit: bytes on one rank */
-static uint64_t peer_bytes(void)
+static uint64_t peer_bytes(const struct mpl_nccl_setup *setup)
 {
     return in_pages(CONTROL_BYTES) +
-           in_pages(CONTROL_BYTES + LL_BYTES + LL128_BYTES + SIMPLE_BYTES);
+           in_pages(CONTROL_BYTES + LL_BYTES + LL128_BYTES + simple_bytes(setup));
 }
 
 /* The same over the network with GPUDirect: the LL buffer of a sender lies on the host. */
-static uint64_t network_bytes(void)
+static uint64_t network_bytes(const struct mpl_nccl_setup *setup)
 {
-    return in_pages(LL128_BYTES + SIMPLE_BYTES) + in_pages(LL_BYTES + LL128_BYTES + SIMPLE_BYTES);
+    const uint64_t simple = simple_bytes(setup);
+
+    return in_pages(LL128_BYTES + simple) + in_pages(LL_BYTES + LL128_BYTES + simple);
 }
 
 /* NVLS: a head for each card of the node, two buffers for each channel and head.
@@ -80,13 +88,30 @@ static uint64_t nvls_bytes(uint32_t heads, uint32_t channels, const struct mpl_n
     return mpl_mul(mpl_mul(heads, channels), 2 * buffer);
 }
 
-static const struct channels *channels_of(const struct mpl_nccl_setup *setup, enum mpl_link link)
+/* What a plan says of the channels stands for all three. NVLS has channels of its own. */
+static struct channels given_channels(const struct channels *usual,
+                                      const struct mpl_nccl_setup *setup)
 {
+    const uint32_t n = setup->channels;
+
+    if (!n)
+        return *usual;
+    return (struct channels){n, n, n, usual->nvls,
+                             usual->nvls ? "parallelism.nccl_channels; high: with NVLS"
+                                         : "parallelism.nccl_channels"};
+}
+
+static struct channels channels_of(const struct mpl_nccl_setup *setup, enum mpl_link link)
+{
+    const struct channels *usual = &over_nvlink_80;
+
     if (link == MPL_LINK_PCIE)
-        return &over_pcie;
-    if (setup->compute_capability >= 100)
-        return &over_nvlink_100;
-    return setup->compute_capability >= 90 ? &over_nvlink_90 : &over_nvlink_80;
+        usual = &over_pcie;
+    else if (setup->compute_capability >= 100)
+        usual = &over_nvlink_100;
+    else if (setup->compute_capability >= 90)
+        usual = &over_nvlink_90;
+    return given_channels(usual, setup);
 }
 
 static uint64_t tables_bytes(uint32_t channels, const struct mpl_nccl_setup *setup)
@@ -97,12 +122,12 @@ static uint64_t tables_bytes(uint32_t channels, const struct mpl_nccl_setup *set
 /* A communicator whose ranks all lie on nodes of their own. */
 static struct mpl_range spread_out(const struct mpl_nccl_setup *setup)
 {
-    const struct channels *c = &over_network;
+    const struct channels given = given_channels(&over_network, setup), *c = &given;
 
     return (struct mpl_range){
-        tables_bytes(c->low, setup) + c->low * network_bytes(),
-        tables_bytes(c->expected, setup) + c->expected * network_bytes(),
-        tables_bytes(c->high, setup) + c->high * 2 * network_bytes(),
+        tables_bytes(c->low, setup) + c->low * network_bytes(setup),
+        tables_bytes(c->expected, setup) + c->expected * network_bytes(setup),
+        tables_bytes(c->high, setup) + c->high * 2 * network_bytes(setup),
         c->source,
     };
 }
@@ -111,10 +136,10 @@ static struct mpl_range spread_out(const struct mpl_nccl_setup *setup)
 static struct mpl_range over_link(const struct mpl_nccl_group *group,
                                   const struct mpl_nccl_setup *setup, enum mpl_link link)
 {
-    const struct channels *c = channels_of(setup, link);
+    const struct channels given = channels_of(setup, link), *c = &given;
     const uint32_t local = (group->ranks + group->nodes - 1) / group->nodes;
     const bool connects_all = is_older(setup, 2, 22); /* NCCL_RUNTIME_CONNECT */
-    const uint64_t peer = peer_bytes();
+    const uint64_t peer = peer_bytes(setup);
     const uint64_t low_peer = link == MPL_LINK_PCIE ? 0 : peer;
     struct mpl_range range = {
         tables_bytes(c->low, setup) + c->low * low_peer * (connects_all && local > 2 ? 2 : 1),
@@ -126,8 +151,8 @@ static struct mpl_range over_link(const struct mpl_nccl_group *group,
     if (c->nvls && local > 2 && !is_older(setup, 2, 17))
         range.high_bytes = mpl_add(range.high_bytes, nvls_bytes(local, c->nvls, setup));
     if (group->nodes > 1) {
-        range.expected_bytes += (c->expected + local - 1) / local * network_bytes();
-        range.high_bytes = mpl_add(range.high_bytes, c->high * network_bytes());
+        range.expected_bytes += (c->expected + local - 1) / local * network_bytes(setup);
+        range.high_bytes = mpl_add(range.high_bytes, c->high * network_bytes(setup));
     }
     return range;
 }

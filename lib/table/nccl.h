@@ -21,6 +21,8 @@ struct mpl_nccl_setup {
     enum mpl_link link;          /* between the cards of one node */
     uint32_t compute_capability; /* ten times CUDA's; 0: not known */
     uint16_t major, minor;       /* NCCL's release; 0: a new one */
+    uint32_t channels;           /* of each communicator; 0: from the table */
+    uint64_t buffer_bytes;       /* NCCL_BUFFSIZE; 0: NCCL's own */
 };
 
 /**

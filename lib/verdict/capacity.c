@@ -3,8 +3,10 @@
 #include "verdict/capacity.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "base/fail.h"
+#include "table/outside.h"
 
 /* Ranges of the tables are read as 90 % intervals: 2 x 1.645 standard deviations wide. */
 #define DEVIATIONS_IN_RANGE 3.29
@@ -41,15 +43,47 @@ static uint64_t left_of(uint64_t total, uint64_t taken)
     return total > taken ? total - taken : 0;
 }
 
+uint64_t mpl_capacity_taken(const struct mpl_capacity *c)
+{
+    return mpl_add(mpl_add(c->context.expected_bytes, c->nccl.expected_bytes),
+                   mpl_add(c->other_contexts.expected_bytes, c->other_bytes));
+}
+
 static void subtract(struct mpl_capacity *c)
 {
-    const double a = spread(&c->context), b = spread(&c->nccl);
-    const uint64_t fixed = left_of(c->total_bytes, c->other_bytes);
+    const double a = spread(&c->context), b = spread(&c->nccl), d = spread(&c->other_contexts);
+    const uint64_t fixed = left_of(c->total_bytes, mpl_add(c->other_bytes, c->reserve_bytes));
 
-    c->usable_bytes = left_of(fixed, mpl_add(c->context.expected_bytes, c->nccl.expected_bytes));
-    c->usable_low_bytes = left_of(fixed, mpl_add(c->context.high_bytes, c->nccl.high_bytes));
-    c->usable_high_bytes = left_of(fixed, mpl_add(c->context.low_bytes, c->nccl.low_bytes));
-    c->spread_bytes = sqrt(a * a + b * b);
+    c->usable_bytes = left_of(left_of(c->total_bytes, c->reserve_bytes), mpl_capacity_taken(c));
+    c->usable_low_bytes = left_of(fixed, mpl_add(mpl_add(c->context.high_bytes, c->nccl.high_bytes),
+                                                 c->other_contexts.high_bytes));
+    c->usable_high_bytes = left_of(fixed, mpl_add(mpl_add(c->context.low_bytes, c->nccl.low_bytes),
+                                                  c->other_contexts.low_bytes));
+    c->spread_bytes = sqrt(a * a + b * b + d * d);
+}
+
+/* The context of the run, and those of others. False: the table has no figure. */
+static bool find_contexts(const struct mpl_plan *plan, struct mpl_capacity *c)
+{
+    const struct mpl_range *card = c->row ? c->row->context : NULL;
+    const struct mpl_context_setup setup = {plan->device.module_loading, plan->cuda.major,
+                                            plan->cuda.minor};
+    const uint64_t count = (uint64_t)plan->device.other_contexts;
+
+    if (c->context_is_given)
+        c->context = given(plan->device.context_bytes);
+    else if (card)
+        c->context = mpl_context_bytes(card, &setup);
+    else
+        return false;
+    if (!count)
+        return true;
+    /* Of a card that is not in the table each is as large as the run's own. */
+    c->other_contexts = card ? mpl_bare_context_bytes(card) : c->context;
+    c->other_contexts.low_bytes = mpl_mul(count, c->other_contexts.low_bytes);
+    c->other_contexts.expected_bytes = mpl_mul(count, c->other_contexts.expected_bytes);
+    c->other_contexts.high_bytes = mpl_mul(count, c->other_contexts.high_bytes);
+    return true;
 }
 
 enum memplan_status mpl_capacity_find(const struct mpl_plan *plan, struct mpl_capacity *capacity,
@@ -62,6 +96,7 @@ enum memplan_status mpl_capacity_find(const struct mpl_plan *plan, struct mpl_ca
     *c = (struct mpl_capacity){0};
     if ((status = find_row(plan, &c->row, c->remark, sizeof(c->remark), err)))
         return status;
+    snprintf(c->given_source, sizeof(c->given_source), "%s", d->source);
     c->total_is_given = d->total_bytes > 0;
     c->context_is_given = d->context_bytes >= 0;
     c->nccl_is_given = d->nccl_bytes >= 0;
@@ -69,15 +104,10 @@ enum memplan_status mpl_capacity_find(const struct mpl_plan *plan, struct mpl_ca
                      : c->row          ? c->row->total_bytes
                                        : 0;
     c->other_bytes = (uint64_t)d->other_bytes;
+    c->reserve_bytes = (uint64_t)d->reserve_bytes;
     if (!c->total_bytes)
         return MEMPLAN_OK;
-    c->state = MPL_CAPACITY_KNOWN;
-    if (c->context_is_given)
-        c->context = given(d->context_bytes);
-    else if (c->row && c->row->context)
-        c->context = *c->row->context;
-    else
-        c->state = MPL_CAPACITY_NOT_KNOWN;
+    c->state = find_contexts(plan, c) ? MPL_CAPACITY_KNOWN : MPL_CAPACITY_NOT_KNOWN;
     mpl_communicators_list(plan, c->row, &c->communicators);
     c->nccl = c->nccl_is_given ? given(d->nccl_bytes) : c->communicators.sum;
     if (c->state == MPL_CAPACITY_KNOWN)

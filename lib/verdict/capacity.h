@@ -19,8 +19,10 @@ struct mpl_capacity {
     enum mpl_capacity_state state;
     const struct mpl_device_row *row; /* NULL: the plan gives the figures itself */
     char remark[256];                 /* how the name was understood; may be empty */
-    uint64_t total_bytes, other_bytes;
+    uint64_t total_bytes, other_bytes, reserve_bytes;
     struct mpl_range context, nccl; /* low, expected, high; equal when the plan gives them */
+    struct mpl_range other_contexts;
+    char given_source[512]; /* of what the plan gives; may be empty */
     struct mpl_communicators communicators;
     bool total_is_given, context_is_given, nccl_is_given;
     uint64_t usable_low_bytes, usable_bytes, usable_high_bytes;
@@ -30,6 +32,9 @@ struct mpl_capacity {
 /** Fills *capacity. Fails with MEMPLAN_ERR_VALUE when the card's name is not known. */
 enum memplan_status mpl_capacity_find(const struct mpl_plan *plan, struct mpl_capacity *capacity,
                                       struct memplan_error *err);
+
+/** What the card shows beside PyTorch's allocator: contexts, NCCL, other processes, as expected. */
+uint64_t mpl_capacity_taken(const struct mpl_capacity *capacity);
 
 /** Fills in what the kernels depend on and the plan leaves to the card: compute capability and
  * multiprocessors. */

@@ -68,7 +68,9 @@ static struct mpl_nccl_setup setup_of(const struct mpl_plan *plan, const struct 
                                            : row             ? row->link
                                                              : MPL_LINK_UNKNOWN,
                                    .major = plan->nccl.major,
-                                   .minor = plan->nccl.minor};
+                                   .minor = plan->nccl.minor,
+                                   .channels = (uint32_t)plan->parallelism.nccl_channels,
+                                   .buffer_bytes = (uint64_t)plan->parallelism.nccl_buffer_bytes};
 
     if (plan->device.compute_capability > 0)
         setup.compute_capability = (uint32_t)(plan->device.compute_capability * 10 + 0.5);

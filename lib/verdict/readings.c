@@ -95,8 +95,7 @@ static enum memplan_status predict_one(const struct mpl_spec *spec, struct mempl
         return status;
     p->allocated_bytes = estimate.unlimited.allocated_peak;
     p->reserved_bytes = estimate.unlimited.reserved_peak;
-    p->device_bytes = mpl_add(mpl_add(p->reserved_bytes, c->context.expected_bytes),
-                              mpl_add(c->nccl.expected_bytes, c->other_bytes));
+    p->device_bytes = mpl_add(p->reserved_bytes, mpl_capacity_taken(c));
     if (!is_number(o) && c->state == MPL_CAPACITY_KNOWN) {
         const double error =
             mpl_accuracy_error(mpl_accuracy_of(plan), o->sequence_length, report->farthest_reading);

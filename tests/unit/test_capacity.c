@@ -143,6 +143,48 @@ START_TEST(given_figures_override)
 }
 END_TEST
 
+/* H100: two idle contexts of 516, 566, 616 MiB, 100 MiB kept free. */
+START_TEST(others_and_what_is_kept_free)
+{
+    struct mpl_plan plan = plan_for("NVIDIA H100 80GB HBM3", MPL_STRATEGY_NONE, 1);
+    struct mpl_capacity c;
+
+    plan.device.other_contexts = 2;
+    plan.device.reserve_bytes = 100 * (int64_t)MPL_MIB;
+    c = find(&plan);
+    ck_assert_uint_eq(c.usable_bytes, MIB(UINT64_C(81082) - 700 - 2 * 566 - 100));
+    ck_assert_uint_eq(c.usable_low_bytes, MIB(UINT64_C(81082) - 832 - 2 * 616 - 100));
+    ck_assert_uint_eq(c.usable_high_bytes, MIB(UINT64_C(81082) - 616 - 2 * 516 - 100));
+    ck_assert(fabs(c.spread_bytes / (double)MPL_MIB - sqrt(216. * 216 + 200. * 200) / 3.29) < 1e-6);
+    ck_assert_uint_eq(mpl_capacity_taken(&c), MIB(700 + 2 * 566)); /* free memory is not taken */
+    plan.device.reserve_bytes = INT64_MAX;
+    ck_assert_uint_eq(find(&plan).usable_high_bytes, 0);
+    /* Of a card without a row each is as large as the run's own. */
+    plan = plan_for("MI300X", MPL_STRATEGY_NONE, 1);
+    plan.device.context_bytes = 1000;
+    plan.device.other_contexts = 3;
+    c = find(&plan);
+    ck_assert_uint_eq(c.usable_bytes, c.row->total_bytes - 4000);
+}
+END_TEST
+
+/* 616 MiB x 920 / 480 and x 940 / 480; 84 and 216 MiB of other kernels come on top. */
+START_TEST(eager_contexts)
+{
+    struct mpl_plan plan = plan_for("NVIDIA H100 80GB HBM3", MPL_STRATEGY_NONE, 1);
+    const uint64_t step = MIB(616) / 480;
+
+    plan.device.module_loading = MPL_MODULES_EAGER;
+    ck_assert_uint_eq(find(&plan).context.low_bytes, step * 920);
+    ck_assert_uint_eq(find(&plan).context.expected_bytes, step * 940 + MIB(84));
+    ck_assert_uint_eq(find(&plan).context.high_bytes, step * 940 + MIB(216));
+    plan.device.module_loading = MPL_MODULES_DEFAULT;
+    plan.cuda.major = 11;
+    plan.cuda.minor = 6;
+    ck_assert_uint_eq(find(&plan).context.expected_bytes, step * 1820 + MIB(84));
+}
+END_TEST
+
 START_TEST(figures_without_a_card)
 {
     struct mpl_plan plan = plan_for("", MPL_STRATEGY_NONE, 1);
@@ -247,6 +289,8 @@ int main(void)
     tcase_add_loop_test(tcase, strategy_makes_groups, 0, ROWS(group_table));
     tcase_add_test(tcase, replication_is_a_second_communicator);
     tcase_add_test(tcase, given_figures_override);
+    tcase_add_test(tcase, others_and_what_is_kept_free);
+    tcase_add_test(tcase, eager_contexts);
     tcase_add_test(tcase, figures_without_a_card);
     tcase_add_test(tcase, link_is_not_known_without_a_card);
     tcase_add_test(tcase, nothing_is_left_below_zero);

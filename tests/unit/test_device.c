@@ -2,6 +2,7 @@
 /* The card table: every row is sound, names are understood, figures of single cards. */
 #include "table/device.h"
 #include "table/nccl.h"
+#include "table/outside.h"
 
 #include <string.h>
 
@@ -168,37 +169,109 @@ static const struct nccl_row {
     uint32_t capability, ranks, nodes;
     uint16_t major, minor;
     uint64_t low, expected, high; /* MiB */
+    uint32_t channels;
+    uint64_t buffer; /* MiB */
 } nccl_table[] = {
     /* A channel: 6 MiB of tables; a peer and back: 2 + 10 MiB. PCIe: 2, 4, 4 channels. */
-    {MPL_LINK_PCIE, 120, 4, 1, 0, 0, 2 * 6, 4 * (6 + 24), 4 * (6 + 36)},
-    {MPL_LINK_PCIE, 120, 2, 1, 0, 0, 2 * 6, 4 * (6 + 12), 4 * (6 + 12)},
+    {MPL_LINK_PCIE, 120, 4, 1, 0, 0, 2 * 6, 4 * (6 + 24), 4 * (6 + 36), 0, 0},
+    {MPL_LINK_PCIE, 120, 2, 1, 0, 0, 2 * 6, 4 * (6 + 12), 4 * (6 + 12), 0, 0},
     /* NVLink, no multicast before 9.0: a ring alone, with a tree, with a tree of other peers. */
-    {MPL_LINK_NVLINK, 80, 8, 1, 0, 0, 16 * 18, 24 * 30, 24 * 42},
+    {MPL_LINK_NVLINK, 80, 8, 1, 0, 0, 16 * 18, 24 * 30, 24 * 42, 0, 0},
     /* NVLS: eight heads, 16 channels, two buffers of 1 MiB. */
-    {MPL_LINK_NVLINK, 90, 8, 1, 2, 27, 16 * 18, 16 * 30, 24 * 42 + 256},
+    {MPL_LINK_NVLINK, 90, 8, 1, 2, 27, 16 * 18, 16 * 30, 24 * 42 + 256, 0, 0},
     /* Buffers of 4 MiB before 2.21; tables are small and all are connected at once before 2.19. */
-    {MPL_LINK_NVLINK, 90, 8, 1, 2, 20, 16 * 30, 16 * 30, 24 * 42 + 1024},
-    {MPL_LINK_NVLINK, 90, 8, 1, 2, 18, 2 + 16 * 24, 2 + 16 * 24, 2 + 24 * 36 + 1024},
-    {MPL_LINK_NVLINK, 100, 4, 1, 0, 0, 16 * 18, 24 * 30, 32 * 42 + 256},
+    {MPL_LINK_NVLINK, 90, 8, 1, 2, 20, 16 * 30, 16 * 30, 24 * 42 + 1024, 0, 0},
+    {MPL_LINK_NVLINK, 90, 8, 1, 2, 18, 2 + 16 * 24, 2 + 16 * 24, 2 + 24 * 36 + 1024, 0, 0},
+    {MPL_LINK_NVLINK, 100, 4, 1, 0, 0, 16 * 18, 24 * 30, 32 * 42 + 256, 0, 0},
     /* Two nodes: 16 channels cross by one of 8 cards, 20 MiB each. */
-    {MPL_LINK_NVLINK, 90, 16, 2, 0, 0, 16 * 18, 16 * 30 + 2 * 20, 24 * 42 + 256 + 24 * 20},
+    {MPL_LINK_NVLINK, 90, 16, 2, 0, 0, 16 * 18, 16 * 30 + 2 * 20, 24 * 42 + 256 + 24 * 20, 0, 0},
     /* One card a node. */
-    {MPL_LINK_NVLINK, 90, 4, 4, 0, 0, 2 * 26, 4 * 26, 16 * 46},
-    {MPL_LINK_UNKNOWN, 0, 4, 1, 0, 0, 2 * 6, (4 * 30 + 24 * 30) / 2, 24 * 42},
-    {MPL_LINK_NVLINK, 90, 1, 1, 0, 0, 0, 0, 0},
+    {MPL_LINK_NVLINK, 90, 4, 4, 0, 0, 2 * 26, 4 * 26, 16 * 46, 0, 0},
+    {MPL_LINK_UNKNOWN, 0, 4, 1, 0, 0, 2 * 6, (4 * 30 + 24 * 30) / 2, 24 * 42, 0, 0},
+    {MPL_LINK_NVLINK, 90, 1, 1, 0, 0, 0, 0, 0, 0, 0},
+    /* NCCL_MAX_NCHANNELS=8; NVLS has channels of its own. */
+    {MPL_LINK_NVLINK, 90, 8, 1, 0, 0, 8 * 18, 8 * 30, 8 * 42 + 256, 8, 0},
+    {MPL_LINK_NVLINK, 90, 4, 4, 0, 0, 8 * 26, 8 * 26, 8 * 46, 8, 0},
+    /* NCCL_BUFFSIZE of 16 MiB: 0.5 + 4.6875 + 16 MiB and a page's worth of control: 22 MiB. */
+    {MPL_LINK_NVLINK, 80, 8, 1, 0, 0, 16 * 30, 24 * 54, 24 * 78, 0, 16},
 };
 
 START_TEST(nccl_by_link_and_release)
 {
     const struct nccl_row *row = &nccl_table[_i];
     const struct mpl_nccl_group group = {"all", "a test", row->ranks, row->nodes, false};
-    const struct mpl_nccl_setup setup = {row->link, row->capability, row->major, row->minor};
+    const struct mpl_nccl_setup setup = {.link = row->link,
+                                         .compute_capability = row->capability,
+                                         .major = row->major,
+                                         .minor = row->minor,
+                                         .channels = row->channels,
+                                         .buffer_bytes = row->buffer * MPL_MIB};
     const struct mpl_range range = mpl_nccl_group_bytes(&group, &setup);
 
     ck_assert_uint_eq(range.low_bytes, MIB(row->low));
     ck_assert_uint_eq(range.expected_bytes, MIB(row->expected));
     ck_assert_uint_eq(range.high_bytes, MIB(row->high));
     ck_assert_ptr_nonnull(range.source);
+}
+END_TEST
+
+/* RTX PRO 6000: 600, 690, 750 MiB where kernels are loaded when used; an A100 went from 480 MiB to
+ * 920 and 940, and had 1820 before CUDA 11.7. */
+static const struct {
+    struct mpl_context_setup setup;
+    uint64_t low, expected, high; /* MiB */
+} context_table[] = {
+    {{MPL_MODULES_DEFAULT, 0, 0}, 600, 690, 750},
+    {{MPL_MODULES_LAZY, 12, 8}, 600, 690, 750},
+    {{MPL_MODULES_DEFAULT, 11, 7}, 600, 690, 750},
+    {{MPL_MODULES_EAGER, 0, 0}, 1150, 1175 + 90, 1175 + 150},
+    {{MPL_MODULES_EAGER, 12, 8}, 1150, 1175 + 90, 1175 + 150},
+    {{MPL_MODULES_DEFAULT, 11, 3}, 1150, 2275 + 90, 2275 + 150},
+    {{MPL_MODULES_LAZY, 10, 2}, 1150, 2275 + 90, 2275 + 150}, /* there was no lazy loading */
+};
+
+START_TEST(context_by_loading)
+{
+    enum mpl_device_match match;
+    const struct mpl_range *card = mpl_device_find("RTX PRO 6000", &match, NULL, 0)->context;
+    const struct mpl_range range = mpl_context_bytes(card, &context_table[_i].setup);
+
+    ck_assert_uint_eq(range.low_bytes, MIB(context_table[_i].low));
+    ck_assert_uint_eq(range.expected_bytes, MIB(context_table[_i].expected));
+    ck_assert_uint_eq(range.high_bytes, MIB(context_table[_i].high));
+    ck_assert_ptr_nonnull(range.source);
+}
+END_TEST
+
+/* H100: 516 to 532 MiB were seen of a process that did nothing; the row's low figure is 616. */
+START_TEST(bare_context)
+{
+    enum mpl_device_match match;
+    const struct mpl_range range =
+        mpl_bare_context_bytes(mpl_device_find("H100 PCIe", &match, NULL, 0)->context);
+
+    ck_assert_uint_eq(range.low_bytes, MIB(516));
+    ck_assert_uint_eq(range.expected_bytes, MIB(566));
+    ck_assert_uint_eq(range.high_bytes, MIB(616));
+}
+END_TEST
+
+START_TEST(libraries_have_sources)
+{
+    const struct mpl_library_row *row;
+    uint64_t workspace[2] = {0, 0};
+
+    for (size_t i = 0; (row = mpl_library_at(i)); i++) {
+        ck_assert(row->name[0] && row->where[0] && row->counted[0] && row->source[0]);
+        ck_assert(row->low_bytes <= row->high_bytes && row->high_bytes <= MPL_GIB);
+        ck_assert_msg(!mpl_library_applies(row, 0), "%s: not of AMD's", row->name);
+        if (!strncmp(row->name, "cuBLAS ", 7) && mpl_library_applies(row, 89))
+            workspace[0] += row->high_bytes;
+        if (!strncmp(row->name, "cuBLAS ", 7) && mpl_library_applies(row, 90))
+            workspace[1] += row->high_bytes;
+    }
+    ck_assert_uint_eq(workspace[0], 8519680);
+    ck_assert_uint_eq(workspace[1], 33554432);
 }
 END_TEST
 
@@ -213,5 +286,8 @@ int main(void)
     tcase_add_test(tcase, long_name_is_unknown);
     tcase_add_test(tcase, rtx_pro_6000_figures);
     tcase_add_loop_test(tcase, nccl_by_link_and_release, 0, ROWS(nccl_table));
+    tcase_add_loop_test(tcase, context_by_loading, 0, ROWS(context_table));
+    tcase_add_test(tcase, bare_context);
+    tcase_add_test(tcase, libraries_have_sources);
     return test_run("device", tcase);
 }

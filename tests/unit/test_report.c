@@ -114,7 +114,8 @@ static bool contains(const json_t *given, json_t *wanted, const char *path, char
 
 #define SHARDED                                                                                    \
     "\"parallelism\": {\"strategy\": \"fsdp2\", \"world_size\": 4},"                               \
-    " \"device\": {\"gpu\": \"RTX PRO 6000 Blackwell\"}"
+    " \"device\": {\"gpu\": \"RTX PRO 6000 Blackwell\", \"other_contexts\": 1,"                    \
+    " \"other_bytes\": 1048576, \"reserve_bytes\": 1048576}"
 
 /* What the plan with readings predicts for a vocabulary of 1000 tokens, so that its reading can be
  * made: allocated bytes at 1024 tokens. */
@@ -288,10 +289,12 @@ START_TEST(figures_add_up)
                      sum(json_object_get(peak, "by_order")));
     ck_assert_int_eq(get(capacity, "usable_bytes"),
                      get(capacity, "total_bytes") - get(capacity, "context_bytes") -
-                         get(capacity, "nccl_bytes") - get(capacity, "other_bytes"));
+                         get(capacity, "nccl_bytes") - get(capacity, "other_bytes") -
+                         get(capacity, "other_contexts_bytes") - get(capacity, "reserve_bytes"));
     ck_assert_int_eq(get(peak, "device_bytes"),
                      get(peak, "reserved_bytes") + get(capacity, "context_bytes") +
-                         get(capacity, "nccl_bytes") + get(capacity, "other_bytes"));
+                         get(capacity, "nccl_bytes") + get(capacity, "other_bytes") +
+                         get(capacity, "other_contexts_bytes"));
     ck_assert_int_eq(get(rank, "equal_ranks"), 4);
     json_array_foreach(alternatives, i, one)
     {
