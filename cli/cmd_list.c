@@ -14,7 +14,7 @@
 #include "text.h"
 
 #define ENDING ".json"
-#define WORDS  "models, families, optimizers, attention, losses or fields"
+#define WORDS  "models, families, optimizers, attention, losses, gpus or fields"
 
 static int keep_json(const struct dirent *entry)
 {
@@ -109,6 +109,8 @@ int cmd_list(const struct settings *settings)
 {
     const char *what = settings->word_count ? settings->words[0] : "models";
 
+    if (strcmp(what, "gpus") == 0)
+        return gpus_print(settings);
     if (settings->word_count > 1)
         return message_invalid("list: expected one word: " WORDS);
     if (strcmp(what, "fields") == 0)

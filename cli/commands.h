@@ -37,6 +37,9 @@ int jsonl_run(const struct settings *settings);
 /** Help on one topic: a command's name, "fields", or NULL for the list of commands. */
 int help_print(const char *topic, bool markdown);
 
+/** Prints the card table, or one card of it. */
+int gpus_print(const struct settings *settings);
+
 /** Prints the list of fields, for people or in Markdown. */
 int fields_print(bool markdown);
 

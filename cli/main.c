@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "memory.h"
 #include "message.h"
+#include "probe/probe.h"
 #include "text.h"
 
 static const struct command command_table[] = {
@@ -43,8 +44,8 @@ static const struct command command_table[] = {
      {{options_probe, options_common}, false},
      false},
     {"list",
-     "[models | families | optimizers | attention | losses | fields]",
-     "Lists the presets and families; or optimizers, attention, losses or fields.",
+     "[models | families | optimizers | attention | losses | gpus [NAME] | fields]",
+     "Lists presets and families; or optimizers, attention, losses, cards or fields.",
      cmd_list,
      {{options_common}, false},
      true},
@@ -97,6 +98,15 @@ static int print_version(void)
     return 0;
 }
 
+/* One probe serves all plans of a call. */
+static int probe_once(struct settings *settings)
+{
+    for (size_t i = 0; i < settings->assignment_count; i++)
+        if (options_is_auto(&settings->assignments[i]))
+            return probe_run(PROBE_SECONDS, &settings->probe);
+    return 0;
+}
+
 static int run_command(const struct command *command, int argc, char **argv)
 {
     struct settings settings = {0};
@@ -112,7 +122,7 @@ static int run_command(const struct command *command, int argc, char **argv)
         code =
             message_invalid("%s: unexpected word %s%s", command->name, settings.words[0],
                             command->run == cmd_estimate ? "; plans are given with --model" : "");
-    else
+    else if (!(code = probe_once(&settings)))
         code = command->run(&settings);
     options_free(&settings);
     return code;

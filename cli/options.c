@@ -21,7 +21,8 @@ const struct option_row options_plan[] = {
     {"seq", "N", "sequence length, tokens", OPTION_FIELD, 0, "training.sequence_length"},
     {"batch", "N", "micro batch of one rank, sequences", OPTION_FIELD, 0,
      "training.micro_batch_size"},
-    {"gpu", "NAME", "card, by a part of its name", OPTION_NAME, 0, "device.gpu"},
+    {"gpu", "NAME", "card, by a part of its name; auto: of this machine", OPTION_NAME, 0,
+     "device.gpu"},
     {"gpus", "N", "ranks over all nodes", OPTION_FIELD, 0, "parallelism.world_size"},
     {"set", "FIELD=VALUE", "set any field of the plan; may be repeated", OPTION_SET, 0, NULL},
     {"risk", "R", "largest accepted chance that a \"fits\" is wrong (0.01)", OPTION_RISK, AT(risk),
@@ -295,6 +296,11 @@ int options_parse(const struct option_set *set, int argc, char **argv, struct se
     return 0;
 }
 
+bool options_is_auto(const struct assignment *one)
+{
+    return strcmp(one->option, "--gpu auto") == 0;
+}
+
 void options_print(const struct option_set *set, FILE *out)
 {
     for (size_t t = 0; t < OPTION_TABLES && set->tables[t]; t++)
@@ -315,4 +321,5 @@ void options_free(struct settings *settings)
         free(settings->assignments[i].text);
     }
     free(settings->assignments);
+    json_decref(settings->probe);
 }

@@ -3,6 +3,7 @@
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +33,8 @@ struct settings {
     uint64_t total_bytes, context_bytes, until;
     struct assignment *assignments;
     size_t assignment_count;
-    char **words; /* what follows the options; borrowed, ends in NULL */
+    json_t *probe; /* of this machine, for --gpu auto; owned */
+    char **words;  /* what follows the options; borrowed, ends in NULL */
     size_t word_count;
 };
 
@@ -79,6 +81,9 @@ extern const struct option_row options_common[];
 
 /** Parses argv[1..] into *settings. Returns 0, or an exit code after a message. */
 int options_parse(const struct option_set *set, int argc, char **argv, struct settings *settings);
+
+/** Whether an option asks for the card of this machine. */
+bool options_is_auto(const struct assignment *one);
 
 /** Prints one line per option. */
 void options_print(const struct option_set *set, FILE *out);

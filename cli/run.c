@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "auto_card.h"
 #include "message.h"
 
 /* Another card by name: what the plan says of the old one's memory does not hold for it. */
@@ -22,6 +23,22 @@ static enum memplan_status forget_card(struct memplan_plan *plan, struct memplan
     return status;
 }
 
+/* The card of this machine depends on how many ranks the plan has, which later options may set:
+ * those are assigned first, and again afterwards, so that they override what was probed. */
+static enum memplan_status assign_auto(const struct settings *settings, size_t from,
+                                       struct memplan_plan *plan, struct memplan_error *err)
+{
+    enum memplan_status status = MEMPLAN_OK;
+
+    for (size_t i = from + 1; !status && i < settings->assignment_count; i++)
+        if (strncmp(settings->assignments[i].option, "--gpu ", 6) == 0)
+            return MEMPLAN_OK; /* the last one counts */
+        else
+            status = memplan_plan_set(plan, settings->assignments[i].text, err);
+    /* A later option that is wrong is found again, and named, in its turn. */
+    return status ? MEMPLAN_OK : auto_card_set(plan, settings->probe, err);
+}
+
 static enum memplan_status assign_all(const struct settings *settings, struct memplan_plan *plan,
                                       struct memplan_error *err)
 {
@@ -31,7 +48,9 @@ static enum memplan_status assign_all(const struct settings *settings, struct me
 
         if (strncmp(one->option, "--gpu ", 6) == 0)
             status = forget_card(plan, err);
-        if (!status)
+        if (!status && options_is_auto(one))
+            status = assign_auto(settings, i, plan, err);
+        else if (!status)
             status = memplan_plan_set(plan, one->text, err);
         if (status) {
             snprintf(err->source, sizeof(err->source), "%s", one->option);

@@ -204,6 +204,44 @@ struct memplan_entry {
 MEMPLAN_API int memplan_list_entry(enum memplan_list list, size_t i,
                                    struct memplan_entry *entry_out);
 
+/** How a figure is known. Values are stable. */
+enum memplan_known {
+    MEMPLAN_NOT_KNOWN = 0, /**< the figure is 0 */
+    MEMPLAN_RECALLED = 1,  /**< widely quoted, not checked against a source */
+    MEMPLAN_DERIVED = 2,   /**< from a sibling card or a rule; the notes say which */
+    MEMPLAN_MEASURED = 3,  /**< read from public logs or screens */
+};
+
+/** A card or MIG instance of the card table. Set size to sizeof(struct memplan_gpu) first: the
+ * library writes at most that many bytes. All text is static. */
+struct memplan_gpu {
+    size_t size;
+    const char *name;            /**< as PyTorch and nvidia-smi print it */
+    const char *aliases;         /**< further names, separated by '|'; may be empty */
+    const char *arch;            /**< "sm_90", "gfx942" */
+    uint32_t is_mig_instance;    /**< 1: a slice of a card */
+    uint32_t compute_capability; /**< ten times CUDA's; 0: not NVIDIA's */
+    uint32_t multiprocessors;    /**< 0: not known */
+    uint32_t nominal_gb;         /**< as the maker sells it */
+    uint64_t total_bytes;        /**< as PyTorch sees it under Linux */
+    uint64_t total_low_bytes, total_high_bytes; /**< figures seen, by driver and system */
+    enum memplan_known total_known;
+    enum memplan_known smi_total_known;
+    uint64_t smi_total_bytes; /**< as nvidia-smi prints it */
+    uint64_t context_low_bytes, context_expected_bytes, context_high_bytes; /**< 0: no figure */
+    const char *source;                                                     /**< of the totals */
+    const char *context_source;                                             /**< empty: no figure */
+    const char *notes;                                                      /**< may be empty */
+};
+
+/** The i-th row of the card table; returns 0 past the last one. */
+MEMPLAN_API int memplan_gpu_entry(size_t i, struct memplan_gpu *gpu_out);
+
+/** The card of that name, as device.gpu finds it: by alias or part of a name, whatever its case and
+ * punctuation. On failure err names cards that are near. */
+MEMPLAN_API enum memplan_status memplan_gpu_find(const char *name, struct memplan_gpu *gpu_out,
+                                                 struct memplan_error *err);
+
 /** The JSON schema of a plan. *json_out is new: free with memplan_free. */
 MEMPLAN_API enum memplan_status memplan_plan_schema(char **json_out, struct memplan_error *err);
 

@@ -6,6 +6,7 @@
 #ifndef MPL_TABLE_DEVICE_H
 #define MPL_TABLE_DEVICE_H
 
+#include <memplan.h>
 #include <stddef.h>
 
 #include "base/bytes.h"
@@ -76,5 +77,9 @@ enum mpl_device_match {
  */
 const struct mpl_device_row *mpl_device_find(const char *name, enum mpl_device_match *match_out,
                                              char *remark, size_t remark_size);
+
+/** The error of a name that mpl_device_find knows no row for, with its remark. */
+enum memplan_status mpl_device_fail(const char *name, enum mpl_device_match match,
+                                    const char *remark, struct memplan_error *err);
 
 #endif

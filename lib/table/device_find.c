@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fail.h"
+
 #define MAX_WORDS  12
 #define MAX_WORD   24
 #define MAX_LISTED 4
@@ -42,6 +44,13 @@ static bool is_all_digits(const char *word)
     return *word == '\0';
 }
 
+/* Parts of a MIG profile that do not change its memory: "1c" is a compute instance, "me" has the
+ * media engines. */
+static bool is_profile_noise(const char *word)
+{
+    return !strcmp(word, "me") || (is_digit(word[0]) && !strcmp(word + 1, "c"));
+}
+
 static bool is_noise(const char *word)
 {
     static const char *const noise[] = {"nvidia", "geforce",  "tesla", "quadro",
@@ -61,7 +70,7 @@ static void add_word(struct name *name, const char *word)
     bool is_size = !strcmp(word + digits, "gb") || !strcmp(word + digits, "gib") ||
                    (!strcmp(word + digits, "g") && digits >= 2);
 
-    if (is_noise(word))
+    if (is_noise(word) || is_profile_noise(word))
         return;
     if (is_size && digits == 0 && previous && is_all_digits(previous) &&
         strlen(previous) + 3 <= MAX_WORD) {
@@ -276,4 +285,18 @@ const struct mpl_device_row *mpl_device_find(const char *name, enum mpl_device_m
                  "%s is taken, the first of %zu cards of that name with equal memory",
                  found.rows[0]->name, found.count);
     return found.rows[0];
+}
+
+enum memplan_status mpl_device_fail(const char *name, enum mpl_device_match match,
+                                    const char *remark, struct memplan_error *err)
+{
+    const char *path = "/device/gpu";
+
+    if (!remark[0])
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, path, "found \"%s\", expected a card of the table",
+                        name);
+    if (match == MPL_DEVICE_AMBIGUOUS)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, path, "found \"%s\", which names several cards: %s",
+                        name, remark);
+    return mpl_fail(err, MEMPLAN_ERR_VALUE, path, "found \"%s\", did you mean %s?", name, remark);
 }

@@ -24,8 +24,7 @@ static enum memplan_status find_row(const struct mpl_plan *plan,
     *row_out = mpl_device_find(plan->device.gpu, &match, remark, remark_size);
     if (*row_out)
         return MEMPLAN_OK;
-    return mpl_fail(err, MEMPLAN_ERR_VALUE, "/device/gpu", "found \"%s\", %s%s", plan->device.gpu,
-                    remark[0] ? "" : "expected a card of the table", remark);
+    return mpl_device_fail(plan->device.gpu, match, remark, err);
 }
 
 static struct mpl_range given(int64_t bytes)

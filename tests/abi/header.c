@@ -17,6 +17,8 @@ _Static_assert(sizeof(struct memplan_error) == 792, "memplan_error changed its s
 _Static_assert(offsetof(struct memplan_summary, size) == 0, "size must come first");
 _Static_assert(offsetof(struct memplan_options, size) == 0, "size must come first");
 
+_Static_assert(offsetof(struct memplan_gpu, size) == 0, "size must come first");
+
 _Static_assert(sizeof(struct memplan_entry) == 2 * sizeof(char *), "entries changed their size");
 
 /* Frozen too: parts of others. */
@@ -45,6 +47,10 @@ _Static_assert(MEMPLAN_FITS == 0 && MEMPLAN_DOES_NOT_FIT == 3 && MEMPLAN_INSIDE_
 _Static_assert(MEMPLAN_LIST_FAMILIES == 0 && MEMPLAN_LIST_OPTIMIZERS == 1 &&
                    MEMPLAN_LIST_ATTENTION == 2 && MEMPLAN_LIST_LOSSES == 3,
                "lists are stable");
+
+_Static_assert(MEMPLAN_NOT_KNOWN == 0 && MEMPLAN_RECALLED == 1 && MEMPLAN_DERIVED == 2 &&
+                   MEMPLAN_MEASURED == 3,
+               "how a figure is known is stable");
 
 /* Statuses are never renumbered. */
 _Static_assert(MEMPLAN_OK == 0 && MEMPLAN_ERR_NOMEM == 1 && MEMPLAN_ERR_ARG == 2 &&

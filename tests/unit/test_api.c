@@ -497,6 +497,58 @@ START_TEST(no_list_past_the_last)
 }
 END_TEST
 
+START_TEST(cards_are_listed)
+{
+    struct memplan_gpu gpu = {.size = sizeof(gpu)};
+    size_t i;
+
+    for (i = 0; memplan_gpu_entry(i, &gpu); i++) {
+        ck_assert(gpu.size == sizeof(gpu) && gpu.name[0] && gpu.source[0]);
+        ck_assert(gpu.total_known != MEMPLAN_NOT_KNOWN && gpu.total_bytes);
+        ck_assert((gpu.context_high_bytes != 0) == (gpu.context_source[0] != 0));
+    }
+    ck_assert_uint_ge(i, 107); /* 74 cards and 33 MIG instances */
+    ck_assert_int_eq(memplan_gpu_entry(0, NULL), 0);
+    ck_assert_int_eq(memplan_gpu_entry(SIZE_MAX, &gpu), 0);
+}
+END_TEST
+
+/* 81082 MiB as PyTorch prints it, 81559 as nvidia-smi does. */
+START_TEST(card_is_found)
+{
+    struct memplan_gpu gpu = {.size = sizeof(gpu)};
+
+    ck_assert_int_eq(memplan_gpu_find("nvidia h100 80gb hbm3", &gpu, &err), MEMPLAN_OK);
+    ck_assert_uint_eq(gpu.total_bytes, UINT64_C(81082) << 20);
+    ck_assert_uint_eq(gpu.smi_total_bytes, UINT64_C(81559) << 20);
+    ck_assert_int_eq(gpu.smi_total_known, MEMPLAN_MEASURED);
+    ck_assert_int_eq(memplan_gpu_find("RTX 4091", &gpu, &err), MEMPLAN_ERR_VALUE);
+    ck_assert_ptr_nonnull(strstr(err.text, "did you mean NVIDIA GeForce RTX 4090?"));
+    ck_assert_int_eq(memplan_gpu_find(NULL, &gpu, &err), MEMPLAN_ERR_ARG);
+    ck_assert_int_eq(memplan_gpu_find("H200", NULL, NULL), MEMPLAN_ERR_ARG);
+}
+END_TEST
+
+/* A caller built with another header. */
+START_TEST(card_of_another_size)
+{
+    struct {
+        struct memplan_gpu gpu;
+        char more[32];
+    } wide;
+    struct memplan_gpu narrow;
+
+    memset(&wide, 0x55, sizeof(wide));
+    wide.gpu.size = sizeof(wide);
+    ck_assert(memplan_gpu_entry(0, &wide.gpu) && wide.gpu.size == sizeof(struct memplan_gpu));
+    ck_assert(wide.more[0] == 0 && wide.more[31] == 0);
+    memset(&narrow, 0x55, sizeof(narrow));
+    narrow.size = offsetof(struct memplan_gpu, aliases);
+    ck_assert(memplan_gpu_entry(0, &narrow) && narrow.name[0]);
+    ck_assert(*(unsigned char *)&narrow.notes == 0x55);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("api");
@@ -519,5 +571,8 @@ int main(void)
     tcase_add_test(tcase, fields_and_names);
     tcase_add_loop_test(tcase, lists_hold_words_that_are_accepted, 0, ROWS(list_table));
     tcase_add_test(tcase, no_list_past_the_last);
+    tcase_add_test(tcase, cards_are_listed);
+    tcase_add_test(tcase, card_is_found);
+    tcase_add_test(tcase, card_of_another_size);
     return test_run("api", tcase);
 }

@@ -242,8 +242,8 @@ END_TEST
 static const struct {
     const char *gpu, *expected;
 } unknown_table[] = {
-    {"RTX 4091", "NVIDIA GeForce RTX 4090"},
-    {"A100", "NVIDIA A100-SXM4-80GB"},
+    {"RTX 4091", "did you mean NVIDIA GeForce RTX 4090?"},
+    {"A100", "names several cards: NVIDIA A100-SXM4-40GB, NVIDIA A100-PCIE-40GB"},
     {"Ascend 910B", "expected a card of the table"},
 };
 

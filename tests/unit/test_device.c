@@ -80,6 +80,17 @@ static const struct {
     {"H100", NULL, MPL_DEVICE_AMBIGUOUS},
     {"A100", NULL, MPL_DEVICE_AMBIGUOUS},
     {"H100 1g.10gb", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", MPL_DEVICE_ONE},
+    /* Profiles as nvidia-smi and PyTorch write them: compute instances share the memory of theirs,
+     * media engines do not change it. */
+    {"NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb", "NVIDIA H100 80GB HBM3 MIG 3g.40gb", MPL_DEVICE_ONE},
+    {"H100 80GB HBM3 MIG 3G.40GB", "NVIDIA H100 80GB HBM3 MIG 3g.40gb", MPL_DEVICE_ONE},
+    {"H100 MIG 1g.10gb+me", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", MPL_DEVICE_ONE},
+    {"MIG 1g.18gb", "NVIDIA H200 MIG 1g.18gb", MPL_DEVICE_ONE},
+    {"3g.40gb", NULL, MPL_DEVICE_AMBIGUOUS},
+    {"NVIDIA GeForce RTX 3080", "NVIDIA GeForce RTX 3080 10GB", MPL_DEVICE_ONE},
+    {"L40 S", "NVIDIA L40S", MPL_DEVICE_ONE},
+    {"rtx_5090", "NVIDIA GeForce RTX 5090", MPL_DEVICE_ONE},
+    {"h-100-nvl", "NVIDIA H100 NVL", MPL_DEVICE_ONE},
     {"RTX 4090 48GB", NULL, MPL_DEVICE_UNKNOWN}, /* a modified board is not the card */
     {"RTX 4091", NULL, MPL_DEVICE_UNKNOWN},
     {"Ascend 910B", NULL, MPL_DEVICE_UNKNOWN},
