@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "message.h"
 #include "probe/probe.h"
+#include "probe/runtime.h"
 
 static int print_document(const struct settings *settings, const json_t *document)
 {
@@ -26,8 +27,12 @@ int cmd_probe(const struct settings *settings)
 {
     json_t *document = NULL;
     char why[800];
-    int code = probe_run(settings->timeout ? settings->timeout : PROBE_SECONDS, &document);
+    int code;
 
+    if (settings->context && !probe_has_runtime())
+        return message_invalid("probe --context: this build has no CUDA runtime (-Dcuda=enabled)");
+    code = probe_run(settings->timeout ? settings->timeout : PROBE_SECONDS, settings->context,
+                     &document);
     if (!code)
         code = print_document(settings, document);
     if (!code && !probe_visible_count(document)) {

@@ -38,7 +38,7 @@ static const struct command command_table[] = {
      {{options_replay, options_common}, false},
      true},
     {"probe",
-     "[--json] [--timeout SECONDS]",
+     "[--json] [--context] [--timeout SECONDS]",
      "Shows the cards of this machine, their memory, and what processes hold of it.",
      cmd_probe,
      {{options_probe, options_common}, false},
@@ -103,7 +103,7 @@ static int probe_once(struct settings *settings)
 {
     for (size_t i = 0; i < settings->assignment_count; i++)
         if (options_is_auto(&settings->assignments[i]))
-            return probe_run(PROBE_SECONDS, &settings->probe);
+            return probe_run(PROBE_SECONDS, false, &settings->probe);
     return 0;
 }
 

@@ -77,6 +77,8 @@ const struct option_row options_read_log[] = {
     {"json", NULL, "print the messages as JSON", OPTION_FLAG, AT(json), NULL},
 const struct option_row options_probe[] = {
     {"json", NULL, "print what was found as JSON", OPTION_FLAG, AT(json), NULL},
+    {"context", NULL, "make a CUDA context on each visible card, and measure it", OPTION_FLAG,
+     AT(context), NULL},
     {"timeout", "SECONDS", "how long a driver may take to answer (20)", OPTION_TIME, AT(timeout),
      NULL},
     {0},

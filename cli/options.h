@@ -23,7 +23,7 @@ struct settings {
     double risk;      /* 0: the library's default */
     unsigned timeout; /* of a probe, seconds; 0: the default */
     bool json, jsonl, no_readings, no_suggestions, all_ranks;
-    bool accept_margin, force, markdown;
+    bool accept_margin, force, markdown, context;
     bool help, version;
     /* of replay */
     const char *confs[SETTINGS_MOST_CONFS];

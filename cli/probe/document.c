@@ -5,7 +5,8 @@
 
 #include "probe.h"
 
-static const char *const source_names[PROBE_SOURCE_COUNT] = {"nvml", "cuda", "amdgpu"};
+static const char *const source_names[PROBE_SOURCE_COUNT] = {"nvml", "cuda", "amdgpu",
+                                                             "cuda runtime"};
 static const char *const state_names[] = {"absent", "failed", "answered"};
 
 /* What decides which cards a program sees. */
@@ -80,6 +81,8 @@ static json_t *card_object(const struct probe_card *card)
     json_object_set_new(object, "used_bytes", bytes_or_null(used_bytes(card)));
     json_object_set_new(object, "process_count", json_integer(card->process_count));
     json_object_set_new(object, "processes", processes(card));
+    if (card->context_bytes != PROBE_UNKNOWN)
+        json_object_set_new(object, "context_bytes", bytes_or_null(card->context_bytes));
     if (card->remark[0])
         json_object_set_new(object, "remark", text_or_null(card->remark));
     return object;
@@ -90,9 +93,10 @@ static json_t *sources(const struct probe *probe)
     json_t *array = json_array();
 
     for (int i = 0; i < PROBE_SOURCE_COUNT; i++)
-        json_array_append_new(array, json_pack("{s:s, s:s, s:o}", "name", source_names[i], "state",
-                                               state_names[probe->answers[i].state], "text",
-                                               text_or_null(probe->answers[i].text)));
+        if (i != PROBE_RUNTIME || probe->answers[i].text[0]) /* asked on request alone */
+            json_array_append_new(array, json_pack("{s:s, s:s, s:o}", "name", source_names[i],
+                                                   "state", state_names[probe->answers[i].state],
+                                                   "text", text_or_null(probe->answers[i].text)));
     return array;
 }
 

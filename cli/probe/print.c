@@ -155,6 +155,17 @@ static void print_drivers(FILE *out, const json_t *document)
         fprintf(out, "%s=%s\n", name, json_string_value(value));
 }
 
+/* What a bare context took on each card, where contexts were made. */
+static void print_contexts(FILE *out, const json_t *document)
+{
+    const json_t *card, *bytes;
+
+    for (size_t i = 0; (card = probe_visible_card(document, i)); i++)
+        if ((bytes = json_object_get(card, "context_bytes")))
+            fprintf(out, "%sa bare context takes %.0f MiB on card %zu\n", i ? "" : "\n",
+                    (double)json_integer_value(bytes) / 1048576, i);
+}
+
 bool probe_print(FILE *out, const json_t *document)
 {
     const json_t *source;
@@ -164,6 +175,7 @@ bool probe_print(FILE *out, const json_t *document)
     print_drivers(out, document);
     fputc('\n', out);
     good = print_cards(out, document) && print_processes(out, document);
+    print_contexts(out, document);
     json_array_foreach(json_object_get(document, "sources"), i,
                        source) if (strcmp(text_of(source, "state"), "failed") == 0)
         text_wrap(out, "\n", text_of(source, "text"));

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "../message.h"
+#include "runtime.h"
 
 #define MOST_BYTES ((size_t)16 << 20)
 
@@ -35,6 +36,7 @@ struct probe_card *probe_add(struct probe *probe, enum probe_source source)
         .driver_total_bytes = PROBE_UNKNOWN,
         .free_bytes = PROBE_UNKNOWN,
         .total_bytes = PROBE_UNKNOWN,
+        .context_bytes = PROBE_UNKNOWN,
     };
     return card;
 }
@@ -74,7 +76,7 @@ bool probe_read_line(const char *path, char *line, size_t size)
 }
 
 /* The child: whatever a driver prints must not reach our reader, so its streams lead nowhere. */
-static void ask(int fd)
+static void ask(int fd, bool make_contexts)
 {
     struct probe *probe = calloc(1, sizeof(*probe));
     int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -91,6 +93,8 @@ static void ask(int fd)
     probe_ask_cuda(probe);
     probe_ask_amd(probe);
     probe_find_visible(probe);
+    if (make_contexts)
+        probe_ask_runtime(probe);
     document = probe_document(probe);
     _exit(document && json_dumpfd(document, fd, JSON_COMPACT) == 0 ? 0 : 1);
 }
@@ -176,7 +180,7 @@ static json_t *collect(pid_t child, int fd, unsigned seconds, char *text)
     return failed_document(why);
 }
 
-int probe_run(unsigned seconds, json_t **document_out)
+int probe_run(unsigned seconds, bool make_contexts, json_t **document_out)
 {
     char *text = malloc(MOST_BYTES);
     int ends[2] = {-1, -1};
@@ -188,7 +192,7 @@ int probe_run(unsigned seconds, json_t **document_out)
         child = fork();
     }
     if (child == 0)
-        ask(ends[1]);
+        ask(ends[1], make_contexts);
     if (ends[1] >= 0)
         close(ends[1]);
     if (child > 0)

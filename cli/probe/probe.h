@@ -18,7 +18,7 @@
 #define PROBE_SECONDS        20 /* a first cuInit on eight cards takes some */
 
 /** What was asked, in this order. */
-enum probe_source { PROBE_NVML = 0, PROBE_CUDA, PROBE_AMD, PROBE_SOURCE_COUNT };
+enum probe_source { PROBE_NVML = 0, PROBE_CUDA, PROBE_AMD, PROBE_RUNTIME, PROBE_SOURCE_COUNT };
 
 enum probe_state {
     PROBE_ABSENT = 0, /* there is none on this machine: not a fault */
@@ -53,6 +53,7 @@ struct probe_card {
     uint64_t free_bytes;         /* now */
     uint64_t total_bytes;        /* as a program sees it */
     const char *total_source;    /* a few words; static */
+    uint64_t context_bytes;      /* of a bare context that was made */
     uint32_t process_count;
     struct probe_process processes[PROBE_MOST_PROCESSES];
     char remark[160]; /* what could not be asked; may be empty */
@@ -99,10 +100,11 @@ bool probe_read_line(const char *path, char *line, size_t size);
 json_t *probe_document(const struct probe *probe);
 
 /**
- * Asks everything in a child process, within so many seconds. *document_out is new.
+ * Asks everything in a child process, within so many seconds; make_contexts: the CUDA runtime too,
+ * where the build has it. *document_out is new.
  * Returns 0, or an exit code after a message when no child could be started.
  */
-int probe_run(unsigned seconds, json_t **document_out);
+int probe_run(unsigned seconds, bool make_contexts, json_t **document_out);
 
 /** Number of cards that a program would see. */
 size_t probe_visible_count(const json_t *document);

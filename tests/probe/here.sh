@@ -4,7 +4,7 @@
 set -u
 answer=$(LC_ALL=C "$1" probe 2>&1)
 code=$?
-echo 1..1
+echo 1..2
 if [ -e /dev/nvidiactl ] || [ -e /dev/dxg ] || [ -e /sys/class/kfd ]; then
     # What a real driver says is not ours to foresee, only that it is an answer.
     case $code in
@@ -18,4 +18,13 @@ else
     echo "not ok 1 - exit code $code: $answer"
     code=1
 fi
-[ "$code" = 0 ] || [ "$code" = 5 ]
+bad=0
+[ "$code" = 0 ] || [ "$code" = 5 ] || bad=1
+# A build without the CUDA runtime says so; one with it has an answer.
+LC_ALL=C "$1" probe --context >/dev/null 2>&1
+code=$?
+case $code in
+0 | 2 | 5) echo "ok 2 - contexts are made, or refused" ;;
+*) echo "not ok 2 - --context: exit code $code"; bad=1 ;;
+esac
+exit "$bad"
