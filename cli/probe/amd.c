@@ -99,7 +99,6 @@ static void read_device(const char *folder, struct probe_card *card)
     else if (card->free_bytes != PROBE_UNKNOWN)
         card->free_bytes =
             card->total_bytes > card->free_bytes ? card->total_bytes - card->free_bytes : 0;
-    card->reserved_bytes = 0;
     card->total_source = "the amdgpu driver, mem_info_vram_total";
 }
 

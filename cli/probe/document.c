@@ -37,7 +37,7 @@ static uint64_t used_bytes(const struct probe_card *card)
 
     if (card->free_bytes == PROBE_UNKNOWN || total == PROBE_UNKNOWN)
         return PROBE_UNKNOWN;
-    if (card->source == PROBE_NVML && card->reserved_bytes)
+    if (card->source == PROBE_NVML && card->reserved_bytes != PROBE_UNKNOWN)
         total = card->driver_total_bytes - card->reserved_bytes;
     return total > card->free_bytes ? total - card->free_bytes : 0;
 }

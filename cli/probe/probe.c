@@ -34,6 +34,7 @@ struct probe_card *probe_add(struct probe *probe, enum probe_source source)
         .node = -1,
         .instance = -1,
         .driver_total_bytes = PROBE_UNKNOWN,
+        .reserved_bytes = PROBE_UNKNOWN,
         .free_bytes = PROBE_UNKNOWN,
         .total_bytes = PROBE_UNKNOWN,
         .context_bytes = PROBE_UNKNOWN,

@@ -4,8 +4,10 @@
  *
  * source: CUDA C programming guide, "CUDA Environment Variables": unset is all, empty is none, the
  * order of the list is the order of the devices, the first invalid entry ends it, a UUID may be cut
- * short while it is unique. ROCm, "GPU isolation techniques": ROCR_VISIBLE_DEVICES filters first,
- * then HIP_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES number what is left.
+ * short while it is unique. PyTorch 2.13: torch/cuda/__init__.py (_parse_visible_devices): numbers
+ * are read like strtoul, one that is named twice empties the list. ROCm, "GPU isolation
+ * techniques": ROCR_VISIBLE_DEVICES filters first, then HIP_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES
+ * number what is left.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,54 +35,65 @@ static bool has_node(const struct probe_card *card)
     return access(path, R_OK | W_OK) == 0;
 }
 
-/* The card that an entry names: its place in the list, or a UUID or the beginning of one.
- * Returns -1 when there is none. */
-static int32_t find_entry(const struct probe *probe, const struct choice *from, const char *entry,
-                          size_t len)
+/* The one card whose UUID begins so; -1: none, or several. */
+static int32_t find_uuid(const struct probe *probe, const char *entry, size_t len)
 {
     int32_t found = -1;
-    char *end;
-    long place;
 
-    if (len > 4 && (strncmp(entry, "GPU-", 4) == 0 || strncmp(entry, "MIG-", 4) == 0)) {
-        for (uint32_t i = 0; i < probe->count; i++) {
-            if (strncmp(probe->cards[i].uuid, entry, len) != 0)
-                continue;
-            if (found >= 0)
-                return -1; /* not unique */
-            found = (int32_t)i;
-        }
-        return found;
+    for (uint32_t i = 0; i < probe->count; i++) {
+        if (strncmp(probe->cards[i].uuid, entry, len) != 0)
+            continue;
+        if (found >= 0)
+            return -1;
+        found = (int32_t)i;
     }
-    place = strtol(entry, &end, 10);
-    if (end != entry + len || len == 0 || place < 0 || place >= from->count)
-        return -1;
-    return from->of[place];
+    return found;
 }
 
-/* Replaces the choice by what a variable lists; unset: leaves it. */
+/* The card at a place: the number that the entry begins with, "1st" is 1. -1: none. */
+static int32_t find_place(const struct choice *from, const char *entry)
+{
+    char *end;
+    long place = strtol(entry, &end, 10);
+
+    return end == entry || place < 0 || place >= from->count ? -1 : from->of[place];
+}
+
+static bool holds(const struct choice *choice, int32_t card)
+{
+    for (int32_t i = 0; i < choice->count; i++)
+        if (choice->of[i] == card)
+            return true;
+    return false;
+}
+
+/* Replaces the choice by what a variable lists; unset: leaves it. A list is of UUIDs or of places,
+ * as it begins. */
 static void apply_list(const struct probe *probe, const char *variable, struct choice *choice)
 {
     const char *list = getenv(variable);
+    const bool has_uuids = list && (strncmp(list, "GPU-", 4) == 0 || strncmp(list, "MIG-", 4) == 0);
     struct choice left = {.count = 0};
+    char prefix[5] = "";
 
     if (!list)
         return;
+    snprintf(prefix, sizeof(prefix), "%.4s", has_uuids ? list : "");
     while (*list && left.count < PROBE_MOST_CARDS) {
-        size_t len;
-        int32_t card;
+        const size_t len = strcspn(list, ",");
+        int32_t card = !has_uuids                      ? find_place(choice, list)
+                       : strncmp(list, prefix, 4) == 0 ? find_uuid(probe, list, len)
+                                                       : -1;
 
-        list += strspn(list, " ");
-        len = strcspn(list, ", ");
-        card = find_entry(probe, choice, list, len);
-        for (int32_t i = 0; i < left.count && card >= 0; i++)
-            if (left.of[i] == card)
-                card = -1; /* named twice: an invalid entry */
         if (card < 0)
             break;
+        if (holds(&left, card)) {
+            left.count = 0; /* named twice: no card at all */
+            break;
+        }
         left.of[left.count++] = card;
         list += len;
-        list += strspn(list, " ,");
+        list += *list == ',';
     }
     *choice = left;
 }
