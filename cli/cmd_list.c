@@ -14,7 +14,7 @@
 #include "text.h"
 
 #define ENDING ".json"
-#define WORDS  "models, families, optimizers, attention, losses, gpus or fields"
+#define WORDS  "models, families, optimizers, attention, losses, gpus, libraries or fields"
 
 static int keep_json(const struct dirent *entry)
 {
@@ -113,6 +113,8 @@ int cmd_list(const struct settings *settings)
         return gpus_print(settings);
     if (settings->word_count > 1)
         return message_invalid("list: expected one word: " WORDS);
+    if (strcmp(what, "libraries") == 0)
+        return libraries_print();
     if (strcmp(what, "fields") == 0)
         return fields_print(false);
     for (size_t i = 0; i < sizeof(list_table) / sizeof(*list_table); i++) {

@@ -40,6 +40,9 @@ int help_print(const char *topic, bool markdown);
 /** Prints the card table, or one card of it. */
 int gpus_print(const struct settings *settings);
 
+/** Prints what libraries take of a card. */
+int libraries_print(void);
+
 /** Prints the list of fields, for people or in Markdown. */
 int fields_print(bool markdown);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `memplan list gpus`: the card table, and all of one card. */
+/* `memplan list gpus`: the card table, and all of one card; what libraries take of it. */
 #include <memplan.h>
 #include <string.h>
 
@@ -85,9 +85,13 @@ static void print_figures(const struct memplan_gpu *gpu)
         printf("  nvidia-smi       %.0f MiB, %s\n", (double)gpu->smi_total_bytes / MIB,
                known(gpu->smi_total_known));
     if (gpu->context_high_bytes)
-        printf("  CUDA context     %.0f MiB, %.0f to %.0f\n",
+        printf("  CUDA context     %.0f MiB, %.0f to %.0f\n"
+               "  one process has  %.2f GiB, %.2f to %.2f, for PyTorch's allocator\n",
                (double)gpu->context_expected_bytes / MIB, (double)gpu->context_low_bytes / MIB,
-               (double)gpu->context_high_bytes / MIB);
+               (double)gpu->context_high_bytes / MIB,
+               (double)(gpu->total_bytes - gpu->context_expected_bytes) / TEXT_GIB,
+               (double)(gpu->total_bytes - gpu->context_high_bytes) / TEXT_GIB,
+               (double)(gpu->total_bytes - gpu->context_low_bytes) / TEXT_GIB);
     else
         printf("  context          not known: give device.context_bytes\n");
 }
@@ -111,6 +115,37 @@ static int print_one(const char *name)
         text_wrap(stdout, "  notes            ", gpu.notes);
     if (*gpu.context_source)
         text_wrap(stdout, "  context from     ", gpu.context_source);
+    return 0;
+}
+
+/* "0.25 GiB", "100 to 300 MiB"; of what the library decides nothing is said. */
+static void print_sizes(const struct memplan_library *library)
+{
+    const double low = (double)library->low_bytes / MIB, high = (double)library->high_bytes / MIB;
+
+    if (library->high_bytes && library->low_bytes == library->high_bytes)
+        printf(", %.6g MiB", high);
+    else if (library->high_bytes)
+        printf(", %.6g to %.6g MiB", low, high);
+}
+
+int libraries_print(void)
+{
+    struct memplan_library library = {.size = sizeof(library)};
+
+    for (size_t i = 0; memplan_library_entry(i, &library); i++) {
+        library.size = sizeof(library);
+        printf("%s%s", i ? "\n" : "", library.name);
+        print_sizes(&library);
+        if (library.from > 1)
+            printf(", from %u.%u on", library.from / 10, library.from % 10);
+        if (library.below)
+            printf(", below %u.%u", library.below / 10, library.below % 10);
+        printf("\n");
+        text_wrap(stdout, "  where    ", library.where);
+        text_wrap(stdout, "  counted  ", library.counted);
+        text_wrap(stdout, "  source   ", library.source);
+    }
     return 0;
 }
 

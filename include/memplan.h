@@ -242,6 +242,21 @@ MEMPLAN_API int memplan_gpu_entry(size_t i, struct memplan_gpu *gpu_out);
 MEMPLAN_API enum memplan_status memplan_gpu_find(const char *name, struct memplan_gpu *gpu_out,
                                                  struct memplan_error *err);
 
+/** What a library takes of a card, inside or outside of PyTorch's allocator. Set size to
+ * sizeof(struct memplan_library) first. All text is static. */
+struct memplan_library {
+    size_t size;
+    const char *name;
+    const char *where;              /**< "PyTorch's allocator", "outside" */
+    const char *counted;            /**< the figure that has it, or how to give it */
+    uint32_t from, below;           /**< compute capability, ten times CUDA's; below 0: no end */
+    uint64_t low_bytes, high_bytes; /**< both 0: the library decides */
+    const char *source;
+};
+
+/** The i-th row of that table; returns 0 past the last one. */
+MEMPLAN_API int memplan_library_entry(size_t i, struct memplan_library *library_out);
+
 /** The JSON schema of a plan. *json_out is new: free with memplan_free. */
 MEMPLAN_API enum memplan_status memplan_plan_schema(char **json_out, struct memplan_error *err);
 

@@ -6,6 +6,7 @@
 
 #include "base/fail.h"
 #include "table/device.h"
+#include "table/outside.h"
 
 _Static_assert((int)MEMPLAN_NOT_KNOWN == (int)MPL_NOT_KNOWN &&
                    (int)MEMPLAN_RECALLED == (int)MPL_RECALLED &&
@@ -72,4 +73,30 @@ enum memplan_status memplan_gpu_find(const char *name, struct memplan_gpu *gpu_o
         return mpl_device_fail(name, match, remark, err);
     write_row(row, gpu_out);
     return MEMPLAN_OK;
+}
+
+int memplan_library_entry(size_t i, struct memplan_library *library_out)
+{
+    const struct mpl_library_row *row = library_out ? mpl_library_at(i) : NULL;
+    struct memplan_library own;
+    size_t size;
+
+    if (!row)
+        return 0;
+    own = (struct memplan_library){
+        .name = row->name,
+        .where = row->where,
+        .counted = row->counted,
+        .from = row->from,
+        .below = row->below,
+        .low_bytes = row->low_bytes,
+        .high_bytes = row->high_bytes,
+        .source = row->source,
+    };
+    size = library_out->size < sizeof(own) ? library_out->size : sizeof(own);
+    own.size = size;
+    if (library_out->size > sizeof(own))
+        memset((char *)library_out + sizeof(own), 0, library_out->size - sizeof(own));
+    memcpy(library_out, &own, size);
+    return 1;
 }

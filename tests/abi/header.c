@@ -18,6 +18,7 @@ _Static_assert(offsetof(struct memplan_summary, size) == 0, "size must come firs
 _Static_assert(offsetof(struct memplan_options, size) == 0, "size must come first");
 
 _Static_assert(offsetof(struct memplan_gpu, size) == 0, "size must come first");
+_Static_assert(offsetof(struct memplan_library, size) == 0, "size must come first");
 
 _Static_assert(sizeof(struct memplan_entry) == 2 * sizeof(char *), "entries changed their size");
 

@@ -529,6 +529,25 @@ START_TEST(card_is_found)
 }
 END_TEST
 
+START_TEST(libraries_are_listed)
+{
+    struct memplan_library library = {.size = sizeof(library)};
+    struct {
+        struct memplan_library library;
+        char more[16];
+    } wide;
+    size_t i;
+
+    for (i = 0; memplan_library_entry(i, &library); i++)
+        ck_assert(library.name[0] && library.source[0] && library.low_bytes <= library.high_bytes);
+    ck_assert_uint_ge(i, 8);
+    ck_assert_int_eq(memplan_library_entry(0, NULL), 0);
+    memset(&wide, 0x55, sizeof(wide));
+    wide.library.size = sizeof(wide);
+    ck_assert(memplan_library_entry(0, &wide.library) && wide.more[0] == 0);
+}
+END_TEST
+
 /* A caller built with another header. */
 START_TEST(card_of_another_size)
 {
@@ -573,6 +592,7 @@ int main(void)
     tcase_add_test(tcase, no_list_past_the_last);
     tcase_add_test(tcase, cards_are_listed);
     tcase_add_test(tcase, card_is_found);
+    tcase_add_test(tcase, libraries_are_listed);
     tcase_add_test(tcase, card_of_another_size);
     return test_run("api", tcase);
 }

@@ -1,0 +1,1 @@
+memplan list libraries
