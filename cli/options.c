@@ -75,6 +75,9 @@ const struct option_row options_replay[] = {
 
 const struct option_row options_read_log[] = {
     {"json", NULL, "print the messages as JSON", OPTION_FLAG, AT(json), NULL},
+    {0},
+};
+
 const struct option_row options_probe[] = {
     {"json", NULL, "print what was found as JSON", OPTION_FLAG, AT(json), NULL},
     {"context", NULL, "make a CUDA context on each visible card, and measure it", OPTION_FLAG,
@@ -185,6 +188,9 @@ static int add_conf(struct settings *settings, const char *argument)
     if (settings->conf_count == SETTINGS_MOST_CONFS)
         return message_invalid("--conf %s: more than %d settings", argument, SETTINGS_MOST_CONFS);
     settings->confs[settings->conf_count++] = argument;
+    return 0;
+}
+
 static int read_time(const char *argument, unsigned *seconds)
 {
     char *end;
