@@ -30,6 +30,7 @@ struct mpl_fsdp2_options {
     enum mpl_wrap wrap;
     int64_t world_size, replicate; /* shards: world_size / replicate */
     int64_t reshard, root_reshard; /* as in the plan; unset: true, but false for the root */
+    int64_t tail_reshard;          /* of the last norm with the head; unset: false */
 };
 
 /** What a plan's "parallelism" says. The root has the policy of the others, unless root_dtype is

@@ -73,6 +73,10 @@ static inline enum mpl_dtype mpl_fsdp2_gathered_dtype(const struct mpl_fsdp2_par
     return p->is_float8 ? MPL_UINT8 : p->dtype;
 }
 
+/** Around a group's module; first and last: around the first and the last module of a group of
+ * several (_register_group_forward_hooks). */
+extern const struct mpl_hooks mpl_fsdp2_hooks, mpl_fsdp2_first_hooks, mpl_fsdp2_last_hooks;
+
 /** A held flat tensor [numel] on a stream. */
 struct mpl_tensor *mpl_fsdp2_take(struct mpl_tape *tape, enum mpl_stream stream,
                                   enum mpl_category category, const char *op, enum mpl_dtype dtype,

@@ -95,6 +95,29 @@ static struct mpl_tensor *head_forward(struct mpl_tape *tape, void *context, str
     return mpl_linear_call(tape, lm->network, &lm->head, h);
 }
 
+static struct mpl_tensor *norm_forward(struct mpl_tape *tape, void *context, struct mpl_tensor *h)
+{
+    const struct mpl_lm *lm = context;
+
+    return mpl_norm_call(tape, lm->network, &lm->norm, h);
+}
+
+/* A family with an end of its own has no such norm. */
+static void describe_last_norm(struct mpl_lm *lm)
+{
+    const bool has_weight = lm->norm.weight != MPL_NO_PARAMETER;
+    const bool has_bias = has_weight && lm->norm.bias != MPL_NO_PARAMETER;
+
+    if (lm->family->norm && !lm->family->end)
+        lm->network->last_norm = (struct mpl_module){
+            .name = lm->family->norm,
+            .first_parameter = has_weight ? lm->norm.weight : 0,
+            .parameter_count = (has_weight ? 1u : 0u) + (has_bias ? 1u : 0u),
+            .forward = norm_forward,
+            .context = lm,
+        };
+}
+
 /* The modules around the layers; a head tied to the embedding owns only its bias. */
 static void describe_ends(struct mpl_lm *lm)
 {
@@ -103,6 +126,7 @@ static void describe_ends(struct mpl_lm *lm)
     const bool is_tied = lm->head.weight == lm->embed;
 
     network->modules[0].name = "root";
+    describe_last_norm(lm);
     network->modules[EMBEDDING] =
         (struct mpl_module){.name = lm->family->embedding,
                             .kind = MPL_MODULE_EMBEDDING,
@@ -413,7 +437,7 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
     if (family->end)
         mpl_rebind(tape, &h, family->end(tape, lm, h));
     else if (family->norm)
-        mpl_rebind(tape, &h, mpl_norm_call(tape, network, &lm->norm, h));
+        mpl_rebind(tape, &h, mpl_module_call(tape, &network->last_norm, h));
     drop_locals(tape, lm);
     return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_return(h));
 }

@@ -178,6 +178,14 @@ static enum memplan_status check_wrapped_loss(const struct mpl_plan *plan,
         {reads_head && p->wrap == MPL_WRAP_LAYER_EMBEDDINGS && !is_ddp, "/parallelism/wrap",
          "parallelism.wrap: this loss reads the head's weight outside the head, which layer+"
          "embeddings has not gathered there; expected layer"},
+        {p->wrap == MPL_WRAP_LAYER_EMBEDDING_TAIL && p->strategy != MPL_STRATEGY_FSDP2,
+         "/parallelism/wrap",
+         "parallelism.wrap: layer+embedding+tail is of fsdp2; with fsdp1 expected layer, "
+         "layer+embeddings, layer+adapters or root"},
+        {p->wrap == MPL_WRAP_LAYER_EMBEDDING_TAIL && l->name != MPL_LOSS_CROSS_ENTROPY,
+         "/training/loss/name",
+         "training.loss.name: only cross_entropy is modelled with parallelism.wrap "
+         "layer+embedding+tail, whose group ends with one call of the head"},
         {has_model && !is_ddp, "/training/loss",
          "training.loss: a second model (forward_kl, or dpo with reference model) is not modelled "
          "over sharded weights"},

@@ -100,11 +100,12 @@ static const struct mpl_field field_table[] = {
     {.path = "parallelism.wrap",
      .type = MPL_FIELD_WORD,
      AT(parallelism.wrap),
-     WORDS(wrap, "layer, layer+embeddings, root, layer+adapters"),
+     WORDS(wrap, "layer, layer+embeddings, root, layer+adapters, layer+embedding+tail"),
      .fallback = "\"layer\"",
      .flags = MPL_FIELD_OF_FSDP2 | MPL_FIELD_OF_FSDP1,
-     .help = "What is one group: each layer, the embeddings too, everything, or with fsdp1 each "
-             "layer and each adapter (peft's fsdp_auto_wrap_policy)."},
+     .help = "What is one group: each layer, the embeddings too, everything, with fsdp1 each layer "
+             "and each adapter (peft's fsdp_auto_wrap_policy), or with fsdp2 each layer, the "
+             "embedding, and the last norm with the head (accelerate 1.14 and newer, torchtitan)."},
     {.path = "parallelism.reshard_after_forward",
      .type = MPL_FIELD_INTEGER,
      AT(parallelism.reshard_after_forward),

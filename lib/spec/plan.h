@@ -100,7 +100,8 @@ enum mpl_wrap {
     MPL_WRAP_LAYER = 0,
     MPL_WRAP_LAYER_EMBEDDINGS,
     MPL_WRAP_ROOT,
-    MPL_WRAP_LAYER_ADAPTERS, /* fsdp1: peft's fsdp_auto_wrap_policy */
+    MPL_WRAP_LAYER_ADAPTERS,       /* fsdp1: peft's fsdp_auto_wrap_policy */
+    MPL_WRAP_LAYER_EMBEDDING_TAIL, /* fsdp2: the last norm and the head are one group */
 };
 enum mpl_compile { MPL_COMPILE_INDUCTOR = 0, MPL_COMPILE_ATTENTION, MPL_COMPILE_NONE };
 enum mpl_python_gc { MPL_GC_AUTO = 0, MPL_GC_OFF, MPL_GC_EACH_STEP };

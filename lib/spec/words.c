@@ -280,8 +280,12 @@ const struct mpl_word mpl_offload_words[] = {YES("none", MPL_OFFLOAD_NONE),
                                              YES("cpu", MPL_OFFLOAD_CPU), NOT("nvme"), END};
 
 const struct mpl_word mpl_wrap_words[] = {
-    YES("layer", MPL_WRAP_LAYER), YES("layer+embeddings", MPL_WRAP_LAYER_EMBEDDINGS),
-    YES("root", MPL_WRAP_ROOT), YES("layer+adapters", MPL_WRAP_LAYER_ADAPTERS), END};
+    YES("layer", MPL_WRAP_LAYER),
+    YES("layer+embeddings", MPL_WRAP_LAYER_EMBEDDINGS),
+    YES("root", MPL_WRAP_ROOT),
+    YES("layer+adapters", MPL_WRAP_LAYER_ADAPTERS),
+    YES("layer+embedding+tail", MPL_WRAP_LAYER_EMBEDDING_TAIL),
+    END};
 
 const struct mpl_word mpl_framework_words[] = {YES("loop", 0),
                                                YES("speculators", 0),

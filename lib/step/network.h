@@ -86,6 +86,8 @@ struct mpl_network {
     struct mpl_te *te;                      /* part/te.h; NULL: none */
     struct mpl_module *modules;             /* modules[0] is the root: what no other module owns */
     uint32_t module_count;
+    struct mpl_module last_norm; /* the norm before the head, which modules[] does not have: for a
+                                    wrapper that takes both together; forward NULL: none */
     mpl_network_forward *forward;
     struct mpl_outputs outputs;  /* of the last forward, for the loop to drop */
     struct mpl_outputs kept;     /* of an output object that outlives its step */

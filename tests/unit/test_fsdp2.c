@@ -93,6 +93,10 @@ static const struct {
     {MPL_WRAP_LAYER, MPL_RESHARD_TRUE, MPL_RESHARD_FALSE, 1 + 2 * LAYERS},
     /* the embedding needs no weight in backward, and is gathered all the same */
     {MPL_WRAP_LAYER_EMBEDDINGS, MPL_RESHARD_UNSET, MPL_RESHARD_UNSET, 1 + 2 * (LAYERS + 2)},
+    /* the last norm with the head is gathered once, unless told otherwise */
+    {MPL_WRAP_LAYER_EMBEDDING_TAIL, MPL_RESHARD_UNSET, MPL_RESHARD_UNSET, 1 + 2 * (LAYERS + 1)},
+    {MPL_WRAP_LAYER_EMBEDDING_TAIL, MPL_RESHARD_TRUE, MPL_RESHARD_UNSET, 1 + 2 * (LAYERS + 1)},
+    {MPL_WRAP_LAYER_EMBEDDING_TAIL, MPL_RESHARD_TRUE, MPL_RESHARD_TRUE, 2 + 2 * (LAYERS + 1)},
     {MPL_WRAP_ROOT, MPL_RESHARD_UNSET, MPL_RESHARD_UNSET, 1},
     {MPL_WRAP_ROOT, MPL_RESHARD_TRUE, MPL_RESHARD_UNSET, 2},
 };
