@@ -97,24 +97,54 @@ static const char *text_of(const struct binding *b, const char *path)
     return json_string_value(json);
 }
 
+/* What the figures do not follow the trainer in, and which releases were taken. */
+static void note_framework(struct binding *b, const char *version)
+{
+    const char *note = mpl_framework_note(b->preset.framework);
+    const char *newest = mpl_framework_newest(b->preset.framework);
+
+    if (newest && !version)
+        mpl_note_add(b->notes, MPL_NOTE_DEFAULT, "framework.version",
+                     "framework.version is not given, taken as %s", b->preset.version);
+    if (note)
+        mpl_note_add(b->notes, MPL_NOTE_OWN_CODE, "framework.name", "framework.name %s: %s",
+                     b->preset.framework, note);
+    if (b->preset.run.strategy == MPL_PRESET_ON_FSDP2 &&
+        mpl_framework_uses_accelerate(b->preset.framework) &&
+        strcmp(b->preset.framework, "accelerate") != 0 && !find_value(b, "software.accelerate"))
+        mpl_note_add(b->notes, MPL_NOTE_DEFAULT, "software.accelerate",
+                     "software.accelerate is not given, taken as %s: it makes the groups of FSDP2",
+                     mpl_framework_newest("accelerate"));
+}
+
+/* Whether there are adapters: the plan says so, or the trainer does. */
+static bool has_adapters(const struct binding *b)
+{
+    const json_t *r = find_value(b, "training.lora.r");
+
+    return r ? json_integer_value(r) > 0 : mpl_preset_row(&b->preset, "training.lora.r") != NULL;
+}
+
 /* Which trainer runs the loop, and in which release: what it sets stands above the table's
  * defaults. The Trainer of transformers has the release of transformers. */
 static void find_framework(struct binding *b)
 {
     const char *name = json_string_value(find_value(b, "framework.name"));
     const char *version = json_string_value(find_value(b, "framework.version"));
-    const bool has_own = name && mpl_framework_newest(name);
+    const bool is_trainer = name && strcmp(name, "transformers-trainer") == 0;
 
     if (!name || b->family != MPL_FAMILY_CAUSAL)
         return;
-    b->preset = mpl_preset_of(name, version,
-                              version && !has_own && strcmp(name, "transformers-trainer") == 0
-                                  ? version
-                                  : text_of(b, "software.transformers"),
-                              text_of(b, "software.pytorch"));
-    if (has_own && !version)
-        mpl_note_add(b->notes, MPL_NOTE_DEFAULT, "framework.version",
-                     "framework.version is not given, taken as %s", b->preset.version);
+    b->preset = mpl_preset_of(&(struct mpl_preset_facts){
+        .name = name,
+        .version = version,
+        .transformers = version && is_trainer ? version : text_of(b, "software.transformers"),
+        .accelerate = json_string_value(find_value(b, "software.accelerate")),
+        .pytorch = text_of(b, "software.pytorch"),
+        .strategy = json_string_value(find_value(b, "parallelism.strategy")),
+    });
+    b->preset.run.has_lora = has_adapters(b);
+    note_framework(b, version);
 }
 
 /* What the trainer sets where it is not asked. */
@@ -142,7 +172,8 @@ static const struct mpl_framework_default *find_preset(const struct binding *b, 
     const struct mpl_framework_default *preset = mpl_preset_row(&b->preset, path);
 
     if (!preset || json_is_null(mpl_json_get(b->spec->document, path)) ||
-        (preset->unless && find_value(b, preset->unless)))
+        (preset->unless && (find_value(b, preset->unless) ||
+                            json_is_null(mpl_json_get(b->spec->document, preset->unless)))))
         return NULL;
     return preset;
 }

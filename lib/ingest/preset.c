@@ -2,7 +2,11 @@
 /* What a plan's trainer sets for fields that are absent. */
 #include "ingest/preset.h"
 
+#include <string.h>
+
 #include "spec/text.h"
+
+#define ACCELERATE "accelerate"
 
 static struct mpl_release release_of(const char *text)
 {
@@ -13,21 +17,26 @@ static struct mpl_release release_of(const char *text)
     return (struct mpl_release){version.major, version.minor};
 }
 
-struct mpl_preset mpl_preset_of(const char *name, const char *version, const char *transformers,
-                                const char *pytorch)
+struct mpl_preset mpl_preset_of(const struct mpl_preset_facts *facts)
 {
-    const char *newest = name ? mpl_framework_newest(name) : NULL;
-    struct mpl_preset preset = {name, version ? version : newest, {{0, 0}, {0, 0}, {0, 0}}};
+    const char *newest = facts->name ? mpl_framework_newest(facts->name) : NULL;
+    struct mpl_preset preset = {.framework = facts->name,
+                                .version = facts->version ? facts->version : newest};
+    struct mpl_framework_releases *releases = &preset.run.releases;
 
-    preset.releases.framework = release_of(preset.version);
-    preset.releases.transformers = release_of(transformers);
-    preset.releases.pytorch = release_of(pytorch);
+    releases->framework = release_of(preset.version);
+    releases->transformers = release_of(facts->transformers);
+    releases->pytorch = release_of(facts->pytorch);
+    releases->accelerate =
+        release_of(facts->name && strcmp(facts->name, ACCELERATE) == 0 ? preset.version
+                   : facts->accelerate                                 ? facts->accelerate
+                                       : mpl_framework_newest(ACCELERATE));
+    preset.run.strategy = mpl_framework_strategy(facts->strategy ? facts->strategy : "none");
     return preset;
 }
 
 const struct mpl_framework_default *mpl_preset_row(const struct mpl_preset *preset,
                                                    const char *path)
 {
-    return preset->framework ? mpl_framework_default(preset->framework, &preset->releases, path)
-                             : NULL;
+    return preset->framework ? mpl_framework_default(preset->framework, &preset->run, path) : NULL;
 }

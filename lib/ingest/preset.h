@@ -8,13 +8,15 @@
 struct mpl_preset {
     const char *framework; /* NULL: a plain loop */
     const char *version;   /* NULL: the framework has none of its own */
-    struct mpl_framework_releases releases;
+    struct mpl_framework_run run;
 };
 
-/** Of framework.name, framework.version (NULL: not given), software.transformers and
- * software.pytorch, texts that must live as long as the result. */
-struct mpl_preset mpl_preset_of(const char *name, const char *version, const char *transformers,
-                                const char *pytorch);
+/** Of a plan, as texts that must live as long as the result; NULL: not given. */
+struct mpl_preset_facts {
+    const char *name, *version, *transformers, *accelerate, *pytorch, *strategy;
+};
+
+struct mpl_preset mpl_preset_of(const struct mpl_preset_facts *facts);
 
 /** The row of a path, or NULL: nothing is set there. */
 const struct mpl_framework_default *mpl_preset_row(const struct mpl_preset *preset,

@@ -11,6 +11,7 @@
 #include "ingest/json.h"
 #include "ingest/preset.h"
 #include "ingest/value.h"
+#include "spec/words.h"
 
 enum memplan_status mpl_spec_finish(const struct mpl_spec *spec, enum memplan_status status,
                                     struct memplan_error *err)
@@ -316,11 +317,18 @@ static bool fill_in(const struct mpl_spec *spec, size_t combination, const struc
                     json_t *document)
 {
     const char *version = *plan->framework_version ? plan->framework_version : NULL;
-    const struct mpl_preset trainer =
-        mpl_preset_of(plan->framework_name, version, plan->transformers.text, plan->pytorch.text);
+    struct mpl_preset trainer = mpl_preset_of(&(struct mpl_preset_facts){
+        .name = plan->framework_name,
+        .version = version,
+        .transformers = plan->transformers.text,
+        .accelerate = json_string_value(mpl_json_get(document, "software.accelerate")),
+        .pytorch = plan->pytorch.text,
+        .strategy = mpl_word_of(mpl_strategy_words, (int)plan->parallelism.strategy),
+    });
     enum mpl_family family = mpl_family_of(plan->model.model_type);
     bool is_done = true;
 
+    trainer.run.has_lora = plan->training.lora.r > 0;
     for (size_t i = 0; i < spec->axis_count; i++)
         is_done &= !mpl_json_put(
             document, spec->axes[i].field->path,

@@ -219,6 +219,8 @@ static void pre_backward(struct mpl_tape *tape, void *context)
     if (!fsdp->is_final_queued) {
         fsdp->is_final_queued = true;
         mpl_queue_callback(tape, finish_backward, fsdp);
+        for (uint32_t i = 0; i < fsdp->count; i++) /* zero_grad() may come after forward */
+            mpl_fsdp1_reset_gradient(tape, &fsdp->units[i]);
     }
     if (!unit->is_prefetched)
         mpl_fsdp1_unshard(tape, unit);

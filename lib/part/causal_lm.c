@@ -46,7 +46,8 @@ static bool checkpoints_layers(const struct mpl_training *t)
 /* every_n_layers: the first of that many */
 static bool is_checkpointed(const struct mpl_training *t, uint32_t layer)
 {
-    return checkpoints_layers(t) && (t->checkpoint_every <= 1 || layer % t->checkpoint_every == 0);
+    return checkpoints_layers(t) && layer >= t->checkpoint_first &&
+           (layer - t->checkpoint_first) % (t->checkpoint_every > 1 ? t->checkpoint_every : 1) == 0;
 }
 
 static void describe_layer(struct mpl_lm *lm, uint32_t i)

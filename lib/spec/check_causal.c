@@ -7,7 +7,6 @@
 #include "spec/config_class.h"
 #include "spec/fields.h"
 #include "spec/text.h"
-#include "table/framework.h"
 
 /* Does attention run in float32? */
 static bool is_wide(const struct mpl_plan *plan)
@@ -268,37 +267,20 @@ static enum memplan_status check_flex(const struct mpl_plan *plan, struct mempla
     return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 }
 
-/* A release says which defaults absent fields had. The Trainer's is that of transformers. */
-static enum memplan_status check_framework(const struct mpl_plan *plan, struct memplan_error *err)
-{
-    const char *name = plan->framework_name, *text = plan->framework_version;
-    const bool is_trainer = strcmp(name, "transformers-trainer") == 0;
-    struct mpl_version version = {0};
-
-    if (!*text || (!is_trainer && !mpl_framework_newest(name)))
-        return MEMPLAN_OK;
-    if (!mpl_version_parse(text, &version))
-        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/framework/version",
-                        "framework.version: found \"%s\", expected a release of %s, such as %s",
-                        text, name, is_trainer ? "5.24.0" : mpl_framework_newest(name));
-    if (is_trainer &&
-        (version.major != plan->transformers.major || version.minor != plan->transformers.minor))
-        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/framework/version",
-                        "framework.version: found %s with software.transformers %s, expected the "
-                        "same: the Trainer is part of it",
-                        text, plan->transformers.text);
-    if (!is_trainer && !mpl_version_at_least(&version, 0, 12, 0))
-        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/framework/version",
-                        "framework.version: releases of %s before 0.12 are not modelled", name);
-    return MEMPLAN_OK;
-}
-
 enum memplan_status mpl_check_causal(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_training *t = &plan->training;
     const struct mpl_gap gaps[] = {
         {t->loss.name == MPL_LOSS_KL_DIV, "/training/loss/name",
          "training.loss.name: kl_div is modelled for eagle3 only"},
+        {t->zero_grad == MPL_ZERO_GRAD_BEFORE_BACKWARD &&
+             (t->optimizer.in_backward || t->optimizer.offload_gradients ||
+              t->optimizer.name == MPL_SOPHIA || plan->parallelism.strategy == MPL_STRATEGY_ZERO1 ||
+              plan->parallelism.strategy == MPL_STRATEGY_ZERO2 ||
+              plan->parallelism.strategy == MPL_STRATEGY_ZERO3),
+         "/training/zero_grad",
+         "training.zero_grad: before_backward is not modelled with DeepSpeed, sophia, steps in "
+         "backward or gradients on the host"},
         {t->compile != MPL_COMPILE_NONE, "/training/compile",
          "training.compile: torch.compile is modelled for eagle3 only"},
         {strcmp(plan->framework_name, "speculators") == 0, "/framework/name",
@@ -317,7 +299,7 @@ enum memplan_status mpl_check_causal(const struct mpl_plan *plan, struct memplan
     enum memplan_status status = mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 
     if (!status)
-        status = check_framework(plan, err);
+        status = mpl_check_framework(plan, err);
     if (!status)
         status = check_positions(plan, err);
     if (!status)

@@ -399,7 +399,8 @@ static const struct mpl_field field_table[] = {
     {.path = "software.accelerate",
      .type = MPL_FIELD_ANY,
      NOWHERE,
-     .help = "Version, for the record; changes no size here."},
+     .help = "Version; with FSDP2 and a framework that uses accelerate it decides what is one "
+             "group (parallelism.wrap)."},
     {.path = "software.peft",
      .type = MPL_FIELD_ANY,
      NOWHERE,
@@ -429,7 +430,8 @@ static const struct mpl_field field_table[] = {
      .type = MPL_FIELD_NAME,
      AT(framework_name),
      ROOM(framework_name),
-     WORDS(framework, "loop, speculators, specforge, transformers-trainer, trl-sft, accelerate"),
+     WORDS(framework, "loop, speculators, specforge, transformers-trainer, trl-sft, accelerate, "
+                      "axolotl, llamafactory, torchtitan, torchtune, lightning, deepspeed"),
      .fallback = "\"loop\"",
      .fallback_eagle3 = "\"speculators\"",
      .help =

@@ -17,6 +17,8 @@ enum memplan_status mpl_gaps_refuse(const struct mpl_gap *gaps, size_t count,
 
 /** What transformers' models do not do, or was not compared: check_causal.c. */
 enum memplan_status mpl_check_causal(const struct mpl_plan *plan, struct memplan_error *err);
+/** The framework's release, and what of it is not modelled. */
+enum memplan_status mpl_check_framework(const struct mpl_plan *plan, struct memplan_error *err);
 enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct memplan_error *err);
 
 /** What products in float8 need, or was not compared: check_float8.c. */

@@ -274,6 +274,9 @@ struct mpl_quantization {
     enum mpl_dtype storage_dtype; /* of the packed weights' tensors; MPL_DTYPE_NONE: uint8 */
 };
 
+/** When gradients go. */
+enum mpl_zero_grad { MPL_ZERO_GRAD_AFTER_STEP = 0, MPL_ZERO_GRAD_BEFORE_BACKWARD };
+
 /** TRL's, by release: 0.15 to 0.21, 0.22 to 1.6. */
 enum mpl_metrics { MPL_METRICS_NONE = 0, MPL_METRICS_ACCURACY, MPL_METRICS_ENTROPY };
 
@@ -322,6 +325,7 @@ struct mpl_training {
     enum mpl_attention attention;
     enum mpl_experts_kind experts;
     enum mpl_checkpointing activation_checkpointing;
+    int64_t checkpoint_first;
     int64_t checkpoint_every;   /* of that many layers the first is computed again */
     bool use_reentrant;         /* of torch.utils.checkpoint */
     bool checkpoint_early_stop; /* recomputation ends with the last tensor that is needed */
@@ -330,6 +334,7 @@ struct mpl_training {
     struct mpl_loss_spec loss;
     bool loss_scaling;        /* torch.amp.GradScaler */
     double gradient_clipping; /* 0: none */
+    enum mpl_zero_grad zero_grad;
     bool zero_grad_set_to_none, keep_outputs;
     bool outputs_to_float32;         /* accelerate's copy of the output, after autocast */
     enum mpl_metrics metrics;        /* what a trainer computes from the logits */

@@ -23,6 +23,7 @@ enum mpl_note_kind {
     MPL_NOTE_IGNORED,     /* the plan says it, and it has no effect */
     MPL_NOTE_UNTESTED,    /* outside of what predictions were compared with */
     MPL_NOTE_ASSUMED,     /* read as something else, because the plan asks for it */
+    MPL_NOTE_OWN_CODE,    /* the framework has code of its own that is not followed */
 };
 
 struct mpl_note {

@@ -224,6 +224,10 @@ const struct mpl_word mpl_reference_words[] = {
     YES("model", MPL_REFERENCE_MODEL), YES("precomputed", MPL_REFERENCE_PRECOMPUTED),
     YES("adapters_disabled", MPL_REFERENCE_ADAPTERS_DISABLED), END};
 
+const struct mpl_word mpl_zero_grad_words[] = {
+    YES("after_step", MPL_ZERO_GRAD_AFTER_STEP),
+    YES("before_backward", MPL_ZERO_GRAD_BEFORE_BACKWARD), END};
+
 const struct mpl_word mpl_metrics_words[] = {
     YES("none", MPL_METRICS_NONE), YES("token_accuracy", MPL_METRICS_ACCURACY),
     YES("entropy_and_token_accuracy", MPL_METRICS_ENTROPY), END};
@@ -293,18 +297,20 @@ const struct mpl_word mpl_framework_words[] = {YES("loop", 0),
                                                YES("transformers-trainer", 0),
                                                YES("trl-sft", 0),
                                                YES("accelerate", 0),
+                                               YES("axolotl", 0),
+                                               YES("llamafactory", 0),
+                                               YES("torchtitan", 0),
+                                               YES("torchtune", 0),
+                                               YES("lightning", 0),
+                                               YES("deepspeed", 0),
                                                HINT("transformers", "transformers-trainer"),
                                                HINT("trainer", "transformers-trainer"),
                                                HINT("trl", "trl-sft"),
-                                               NOT("axolotl"),
-                                               NOT("llama-factory"),
-                                               NOT("torchtune"),
-                                               NOT("torchtitan"),
-                                               NOT("deepspeed"),
+                                               HINT("llama-factory", "llamafactory"),
+                                               HINT("pytorch-lightning", "lightning"),
                                                NOT("megatron-lm"),
                                                NOT("nemo"),
                                                NOT("unsloth"),
-                                               NOT("lightning"),
                                                NOT("eagle"),
                                                NOT("medusa"),
                                                END};

@@ -28,6 +28,7 @@ extern const struct mpl_word mpl_loss_words[];
 extern const struct mpl_word mpl_reference_words[];
 extern const struct mpl_word mpl_optimizer_words[];
 extern const struct mpl_word mpl_metrics_words[];
+extern const struct mpl_word mpl_zero_grad_words[];
 extern const struct mpl_word mpl_compile_words[];
 extern const struct mpl_word mpl_gc_words[];
 extern const struct mpl_word mpl_packing_words[];

@@ -120,7 +120,8 @@ static void update(struct mpl_run *run)
         mpl_clip_grad_norm(run->tape, &run->optim);
     mpl_optim_step(run->tape, &run->local);
     mpl_scaler_update(run->tape, &run->scaler);
-    mpl_optim_zero_grad(run->tape, &run->optim, t->zero_grad_set_to_none);
+    if (t->zero_grad == MPL_ZERO_GRAD_AFTER_STEP)
+        mpl_optim_zero_grad(run->tape, &run->optim, t->zero_grad_set_to_none);
 }
 
 static void accumulate(struct mpl_run *run, uint32_t step, bool is_sampled)
@@ -143,6 +144,10 @@ static void accumulate(struct mpl_run *run, uint32_t step, bool is_sampled)
             run->network.wrapper->set_boundary(&run->network, is_last);
         mpl_tape_mark(tape, step, micro, MPL_PHASE_FORWARD);
         loss = forward(run, is_sampled);
+        if (t->zero_grad == MPL_ZERO_GRAD_BEFORE_BACKWARD && !micro) {
+            mpl_tape_mark(tape, step, micro, MPL_PHASE_DATA); /* neither forward nor backward */
+            mpl_optim_zero_grad(tape, &run->optim, t->zero_grad_set_to_none);
+        }
         mpl_tape_mark(tape, step, micro, MPL_PHASE_BACKWARD);
         scaled = wrapper && wrapper->scale_loss ? wrapper->scale_loss(tape, loss) : mpl_hold(loss);
         backward(run, scaled);

@@ -4,62 +4,71 @@
  *
  * source: transformers/training_args.py (TrainingArguments), trainer.py, releases 4.48.3 to 5.24.0;
  * trl/trainer/{base_config,sft_config,sft_trainer}.py, releases 0.12.2 to 1.16.0;
- * accelerate/accelerator.py (prepare_model), release 1.15.0
+ * accelerate/accelerator.py (prepare_model, _prepare_fsdp2), utils/fsdp_utils.py
+ * (fsdp2_prepare_model), releases 1.6.0 to 1.15.0;
+ * axolotl/utils/schemas/{config,training}.py, utils/config, release 0.19.0;
+ * llamafactory/hparams, model/{adapter,patcher}.py, release 0.9.5;
+ * torchtitan/config/job_config.py, models/llama3/infra/parallelize.py, distributed/
+ * activation_checkpoint.py, releases 0.2.0 to 0.3.0;
+ * torchtune/recipes/configs, recipes/full_finetune_*.py, training/_distributed.py, release 0.6.1;
+ * lightning/pytorch/{trainer,loops,strategies}, release 2.6.6;
+ * deepspeed/runtime/config.py, release 0.19.8
  */
 #include "table/framework.h"
 
 #include <string.h>
 
-#define TRAINER "transformers-trainer"
-#define SFT     "trl-sft"
+#define TRAINER   "transformers-trainer"
+#define SFT       "trl-sft"
+#define AXOLOTL   "axolotl"
+#define FACTORY   "llamafactory"
+#define TITAN     "torchtitan"
+#define TUNE      "torchtune"
+#define LIGHTNING "lightning"
 
-/* Every framework here calls accelerate's prepare_model. */
 #define FROM(major_, minor_)              .from = {major_, minor_}
 #define BELOW(major_, minor_)             .below = {major_, minor_}
 #define TRANSFORMERS_FROM(major_, minor_) .transformers_from = {major_, minor_}
 #define BEFORE_TRANSFORMERS_5             .transformers_below = {5, 0}
 #define PYTORCH_FROM(major_, minor_)      .pytorch_from = {major_, minor_}
+#define ON(strategies_)                   .strategies = (strategies_)
+#define ONE_CARD                          MPL_PRESET_ON_NONE
+#define DDP                               MPL_PRESET_ON_DDP
+#define FSDP1                             MPL_PRESET_ON_FSDP1
+#define FSDP2                             MPL_PRESET_ON_FSDP2
+#define ZERO                              MPL_PRESET_ON_ZERO
 
 static const struct mpl_framework_default default_table[] = {
-    {TRAINER, .path = "training.micro_batch_size", .json = "8",
-     .from_where = "per_device_train_batch_size"},
-    {TRAINER, .path = "training.gradient_clipping", .json = "1.0", .from_where = "max_grad_norm"},
-    {TRAINER, TRANSFORMERS_FROM(4, 54), PYTORCH_FROM(2, 8), .path = "training.optimizer.fused",
-     .json = "true", .from_where = "optim: adamw_torch_fused", .unless = "training.optimizer.name"},
-    {TRAINER, BEFORE_TRANSFORMERS_5, .path = "training.use_reentrant", .json = "true",
-     .from_where = "gradient_checkpointing_kwargs"},
-    {TRAINER, BEFORE_TRANSFORMERS_5, .path = "training.parameter_dtype", .json = "\"float32\"",
-     .from_where = "from_pretrained without a dtype"},
-    {TRAINER, .path = "training.outputs_to_float32", .json = "true",
-     .from_where = "convert_outputs_to_fp32"},
+#include "table/framework_rows.inc"
+};
 
-    {SFT, .path = "training.sequence_length", .json = "1024", .from_where = "max_length"},
-    {SFT, .path = "training.micro_batch_size", .json = "8",
-     .from_where = "per_device_train_batch_size"},
-    {SFT, .path = "training.gradient_clipping", .json = "1.0", .from_where = "max_grad_norm"},
-    {SFT, TRANSFORMERS_FROM(4, 54), PYTORCH_FROM(2, 8), .path = "training.optimizer.fused",
-     .json = "true", .from_where = "optim: adamw_torch_fused", .unless = "training.optimizer.name"},
-    {SFT, FROM(0, 19), .path = "training.autocast", .json = "\"bfloat16\"", .from_where = "bf16"},
-    {SFT, FROM(0, 22), .path = "training.activation_checkpointing", .json = "\"full\"",
-     .from_where = "gradient_checkpointing"},
-    {SFT, BELOW(0, 29), BEFORE_TRANSFORMERS_5, .path = "training.use_reentrant", .json = "true",
-     .from_where = "gradient_checkpointing_kwargs"},
-    {SFT, BEFORE_TRANSFORMERS_5, .path = "training.parameter_dtype", .json = "\"float32\"",
-     .from_where = "from_pretrained without a dtype"},
-    {SFT, FROM(0, 15), BELOW(0, 22), .path = "training.metrics", .json = "\"token_accuracy\"",
-     .from_where = "mean_token_accuracy", .unless = "training.loss.name"},
-    {SFT, FROM(0, 22), BELOW(1, 6), .path = "training.metrics",
-     .json = "\"entropy_and_token_accuracy\"", .from_where = "entropy, mean_token_accuracy",
-     .unless = "training.loss.name"},
-    {SFT, FROM(1, 6), BELOW(1, 15), .path = "training.loss.name", .json = "\"chunked_nll\"",
-     .from_where = "loss_type"},
-    {SFT, FROM(1, 15), .path = "training.loss.name", .json = "\"fused_lm_head\"",
-     .from_where = "add_fused_lm_head"},
-    {SFT, .path = "training.outputs_to_float32", .json = "true",
-     .from_where = "convert_outputs_to_fp32"},
-
-    {"accelerate", .path = "training.outputs_to_float32", .json = "true",
-     .from_where = "convert_outputs_to_fp32"},
+static const struct framework {
+    const char *name, *newest; /* the last release that was read; NULL: it has none of its own */
+    struct mpl_release oldest; /* that is modelled */
+    struct mpl_release ends;   /* first one that is not; {0, 0}: none */
+    bool uses_accelerate;
+    const char *end_reason, *note;
+} framework_table[] = {
+    {.name = TRAINER, .uses_accelerate = true},
+    {.name = SFT, .newest = "1.16.0", .oldest = {0, 12}, .uses_accelerate = true},
+    {.name = "accelerate", .newest = "1.15.0", .uses_accelerate = true},
+    {.name = AXOLOTL, .newest = "0.19.0", .oldest = {0, 19}, .uses_accelerate = true},
+    {.name = FACTORY, .newest = "0.9.5", .oldest = {0, 9}, .uses_accelerate = true},
+    {.name = TITAN,
+     .newest = "0.2.2",
+     .oldest = {0, 2},
+     .ends = {0, 3},
+     .end_reason = "captures forward and backward in a CUDA graph, has one matrix for queries, "
+                   "keys and values, compiled flex_attention and zeroed gradients that stay",
+     .note = "the model is transformers', not torchtitan's own: its complex rotary positions keep "
+             "other tensors (docs/accuracy.md has recorded steps of both)"},
+    {.name = TUNE,
+     .newest = "0.6.1",
+     .oldest = {0, 6},
+     .note = "the model is transformers', not torchtune's own: its rotary positions and norms in "
+             "float32 keep other tensors (docs/accuracy.md has recorded steps of both)"},
+    {.name = LIGHTNING, .newest = "2.6.6", .oldest = {2, 0}},
+    {.name = "deepspeed", .newest = "0.19.8", .oldest = {0, 10}},
 };
 
 static bool is_before(struct mpl_release a, struct mpl_release b)
@@ -79,17 +88,34 @@ static bool applies(const struct mpl_framework_default *row,
            is_below(releases->framework, row->below) &&
            !is_before(releases->transformers, row->transformers_from) &&
            is_below(releases->transformers, row->transformers_below) &&
-           !is_before(releases->pytorch, row->pytorch_from);
+           !is_before(releases->pytorch, row->pytorch_from) &&
+           !is_before(releases->accelerate, row->accelerate_from) &&
+           is_below(releases->accelerate, row->accelerate_below);
 }
 
-const struct mpl_framework_default *mpl_framework_default(
-    const char *framework, const struct mpl_framework_releases *releases, const char *path)
+static bool suits(const struct mpl_framework_default *row, const struct mpl_framework_run *run)
+{
+    return (!row->strategies || (row->strategies & run->strategy)) &&
+           (!row->only_with_lora || run->has_lora) && (!row->only_without_lora || !run->has_lora);
+}
+
+static const struct framework *find_framework(const char *name)
+{
+    for (size_t i = 0; i < sizeof(framework_table) / sizeof(framework_table[0]); i++)
+        if (strcmp(framework_table[i].name, name) == 0)
+            return &framework_table[i];
+    return NULL;
+}
+
+const struct mpl_framework_default *mpl_framework_default(const char *framework,
+                                                          const struct mpl_framework_run *run,
+                                                          const char *path)
 {
     for (size_t i = 0; i < sizeof(default_table) / sizeof(default_table[0]); i++) {
         const struct mpl_framework_default *row = &default_table[i];
 
         if (strcmp(row->framework, framework) == 0 && strcmp(row->path, path) == 0 &&
-            applies(row, releases))
+            applies(row, &run->releases) && suits(row, run))
             return row;
     }
     return NULL;
@@ -97,5 +123,51 @@ const struct mpl_framework_default *mpl_framework_default(
 
 const char *mpl_framework_newest(const char *framework)
 {
-    return strcmp(framework, SFT) == 0 ? "1.16.0" : NULL;
+    const struct framework *row = find_framework(framework);
+
+    return row ? row->newest : NULL;
+}
+
+const char *mpl_framework_note(const char *framework)
+{
+    const struct framework *row = find_framework(framework);
+
+    return row ? row->note : NULL;
+}
+
+bool mpl_framework_uses_accelerate(const char *framework)
+{
+    const struct framework *row = find_framework(framework);
+
+    return row && row->uses_accelerate;
+}
+
+struct mpl_release mpl_framework_oldest(const char *framework)
+{
+    const struct framework *row = find_framework(framework);
+
+    return row ? row->oldest : (struct mpl_release){0, 0};
+}
+
+const char *mpl_framework_end(const char *framework, struct mpl_release release)
+{
+    const struct framework *row = find_framework(framework);
+
+    return row && row->end_reason && !is_before(release, row->ends) ? row->end_reason : NULL;
+}
+
+unsigned mpl_framework_strategy(const char *strategy)
+{
+    static const struct {
+        const char *word;
+        unsigned bit;
+    } strategy_table[] = {
+        {"none", ONE_CARD}, {"ddp", DDP},    {"fsdp1", FSDP1}, {"fsdp2", FSDP2},
+        {"zero1", ZERO},    {"zero2", ZERO}, {"zero3", ZERO},
+    };
+
+    for (size_t i = 0; i < sizeof(strategy_table) / sizeof(strategy_table[0]); i++)
+        if (strcmp(strategy_table[i].word, strategy) == 0)
+            return strategy_table[i].bit;
+    return ONE_CARD;
 }

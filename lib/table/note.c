@@ -75,6 +75,11 @@ static const struct mpl_note_row note_table[MPL_NOTE_COUNT] = {
          "The model's own family is not known or not modelled, and model.assume (--assume) names "
          "another to read it as. The figures are those of a model of that family with these "
          "sizes; how far the two differ is not known."},
+    [MPL_NOTE_FRAMEWORK_CODE] =
+        {"N017", "framework's own model code",
+         "The framework has code of its own for this model, and the figures are those of "
+         "transformers' code with these settings. docs/accuracy.md says how far the two were apart "
+         "in recorded steps."},
 };
 
 const struct mpl_note_row *mpl_note_row(enum mpl_note_code note)

@@ -159,6 +159,7 @@ enum memplan_status mpl_notes_collect(const struct mpl_spec *spec, struct mempla
             [MPL_NOTE_IGNORED] = MPL_NOTE_FIELD_IGNORED,
             [MPL_NOTE_UNTESTED] = MPL_NOTE_VERSION_UNTESTED,
             [MPL_NOTE_ASSUMED] = MPL_NOTE_FAMILY_ASSUMED,
+            [MPL_NOTE_OWN_CODE] = MPL_NOTE_FRAMEWORK_CODE,
         };
 
         add(report, codes[notes->notes[i].kind], notes->notes[i].path, "%s", notes->notes[i].text);

@@ -324,7 +324,7 @@ static const struct {
      "/framework/version", "before 0.12"},
     {"framework={\"name\": \"transformers-trainer\", \"version\": \"5.24.0\"}", MEMPLAN_OK, NULL,
      NULL},
-    {"framework.name=axolotl", MEMPLAN_ERR_UNSUPPORTED, "/framework/name", NULL},
+    {"framework.name=unsloth", MEMPLAN_ERR_UNSUPPORTED, "/framework/name", NULL},
     {"framework.name=speculators", MEMPLAN_ERR_UNSUPPORTED, "/framework/name", "eagle3"},
     {"name=a run", MEMPLAN_OK, NULL, NULL},
     {"training.micro_batch_size={\"any_of\": [1, 2]}", MEMPLAN_OK, NULL, NULL},
