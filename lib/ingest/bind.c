@@ -280,6 +280,30 @@ static bool is_null(const struct binding *b, const char *path, const struct mpl_
     return json_is_null(mpl_json_get(b->spec->document, name));
 }
 
+/* Stores a field that says "auto"; is_bound: it did, and was stored. */
+static enum memplan_status bind_auto(struct binding *b, const struct mpl_value *value,
+                                     bool *is_bound, struct memplan_error *err)
+{
+    const char *text = json_string_value(value->json);
+    struct mpl_value filled = *value;
+    enum memplan_status status;
+    json_t *json = text && strcmp(text, "auto") == 0
+                       ? mpl_preset_auto(&b->preset, value->field->path, b->plan->model.hidden_size)
+                       : NULL;
+
+    *is_bound = json != NULL;
+    if (!json)
+        return MEMPLAN_OK;
+    filled.json = json;
+    status = mpl_value_store(&filled, b->plan, err);
+    if (!status)
+        mpl_note_add(b->notes, MPL_NOTE_DEFAULT, value->field->path,
+                     "%s is auto, taken as %lld: from model.hidden_size", value->field->path,
+                     (long long)json_integer_value(json));
+    json_decref(json);
+    return status;
+}
+
 static enum memplan_status bind_field(struct binding *b, const struct mpl_field *field,
                                       struct memplan_error *err)
 {
@@ -287,7 +311,9 @@ static enum memplan_status bind_field(struct binding *b, const struct mpl_field 
     const json_t *json = find_value(b, field->path);
     struct mpl_value value = {field, json, NULL};
     const char *path = field->path;
+    enum memplan_status status;
     char pointer[128], name[96];
+    bool is_bound;
 
     if (!json && (value.json = json = find_family_name(b, key, name, sizeof(name))))
         path = name;
@@ -309,7 +335,8 @@ static enum memplan_status bind_field(struct binding *b, const struct mpl_field 
                         b->plan->model.model_type);
     }
     b->is_given[mpl_field_index(field)] = true;
-    return mpl_value_store(&value, b->plan, err);
+    status = bind_auto(b, &value, &is_bound, err);
+    return status || is_bound ? status : mpl_value_store(&value, b->plan, err);
 }
 
 /* Fields of a strategy that is not the plan's: noted when it has none, else refused. */

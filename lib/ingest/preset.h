@@ -3,6 +3,9 @@
 #ifndef MPL_INGEST_PRESET_H
 #define MPL_INGEST_PRESET_H
 
+#include <jansson.h>
+#include <stdint.h>
+
 #include "table/framework.h"
 
 struct mpl_preset {
@@ -21,5 +24,10 @@ struct mpl_preset mpl_preset_of(const struct mpl_preset_facts *facts);
 /** The row of a path, or NULL: nothing is set there. */
 const struct mpl_framework_default *mpl_preset_row(const struct mpl_preset *preset,
                                                    const char *path);
+
+/** What stands for "auto" in DeepSpeed's configuration, as a new value: transformers and accelerate
+ * fill it in (transformers/integrations/deepspeed.py, trainer_config_finalize). NULL: nobody does.
+ */
+json_t *mpl_preset_auto(const struct mpl_preset *preset, const char *path, int64_t hidden_size);
 
 #endif

@@ -253,7 +253,9 @@ static const struct mpl_field field_table[] = {
      RANGE(1, 1000000000000),
      .fallback = "500000000",
      .flags = MPL_FIELD_OF_ZERO | MPL_FIELD_OF_ZERO3,
-     .help = "Gradients that DeepSpeed reduces at once, elements."},
+     .help =
+         "Gradients that DeepSpeed reduces at once, elements; \"auto\" with a framework that uses "
+         "accelerate: hidden_size squared."},
     {.path = "parallelism.allgather_bucket_size",
      .type = MPL_FIELD_INTEGER,
      AT(parallelism.allgather_bucket_size),

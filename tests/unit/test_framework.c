@@ -119,6 +119,99 @@ START_TEST(the_trainers_release_is_that_of_transformers)
 }
 END_TEST
 
+START_TEST(what_accelerate_wraps_hangs_on_its_release)
+{
+    static const struct {
+        const char *software;
+        enum mpl_wrap wrap;
+    } release_table[] = {{"1.13.0", MPL_WRAP_LAYER}, {"1.14.0", MPL_WRAP_LAYER_EMBEDDING_TAIL}};
+
+    for (size_t i = 0; i < 2; i++) {
+        char rest[256];
+        struct mpl_plan plan;
+
+        snprintf(rest, sizeof(rest),
+                 "\"framework\": {\"name\": \"transformers-trainer\"}, \"software\": "
+                 "{\"accelerate\": \"%s\"}, \"training\": {\"sequence_length\": 64}, "
+                 "\"parallelism\": {\"strategy\": \"fsdp2\", \"world_size\": 4}",
+                 release_table[i].software);
+        plan = bound(rest);
+        ck_assert_int_eq(plan.parallelism.wrap, release_table[i].wrap);
+        ck_assert(!plan.training.outputs_to_float32);
+    }
+}
+END_TEST
+
+START_TEST(bf16_is_a_policy_over_shards)
+{
+    const struct mpl_plan plan = bound("\"framework\": {\"name\": \"axolotl\"}, \"parallelism\": "
+                                       "{\"strategy\": \"fsdp2\", \"world_size\": 4}");
+
+    ck_assert_int_eq(plan.training.autocast, MPL_DTYPE_NONE);
+    ck_assert_int_eq(plan.training.parameter_dtype, MPL_FLOAT32);
+    ck_assert_int_eq(plan.parallelism.param_dtype, MPL_BFLOAT16);
+    ck_assert_int_eq(plan.training.sequence_length, 512);
+}
+END_TEST
+
+START_TEST(adapters_are_a_default_too)
+{
+    const struct mpl_plan lora = bound("\"framework\": {\"name\": \"llamafactory\"}");
+    const struct mpl_plan full = bound("\"framework\": {\"name\": \"llamafactory\"}, "
+                                       "\"training\": {\"lora\": {\"r\": 0}}");
+
+    ck_assert_int_eq(lora.training.lora.r, 8);
+    ck_assert_int_eq(lora.training.parameter_dtype, MPL_BFLOAT16);
+    ck_assert_int_eq(full.training.lora.targets.count, 0);
+    ck_assert_int_eq(full.training.parameter_dtype, MPL_FLOAT32);
+}
+END_TEST
+
+START_TEST(auto_is_filled_in_from_the_width)
+{
+    const struct mpl_plan plan =
+        bound("\"framework\": {\"name\": \"accelerate\"}, \"training\": {\"sequence_length\": 64}, "
+              "\"parallelism\": {\"strategy\": \"zero3\", \"world_size\": 4, "
+              "\"reduce_bucket_size\": \"auto\", \"stage3_prefetch_bucket_size\": \"auto\", "
+              "\"stage3_param_persistence_threshold\": \"auto\"}");
+
+    ck_assert_int_eq(plan.parallelism.reduce_bucket_size, 4096);
+    ck_assert_int_eq(plan.parallelism.stage3_prefetch_bucket_size, 3686);
+    ck_assert_int_eq(plan.parallelism.stage3_param_persistence_threshold, 640);
+}
+END_TEST
+
+/* Found in a plan, and what the error names. */
+static const struct {
+    const char *rest, *text;
+} refused_table[] = {
+    {"\"framework\": {\"name\": \"torchtitan\", \"version\": \"0.3.0\"}", "CUDA graph"},
+    {"\"framework\": {\"name\": \"torchtitan\", \"version\": \"0.1.0\"}", "before 0.2"},
+    {"\"framework\": {\"name\": \"deepspeed\"}, \"training\": {\"sequence_length\": 64}",
+     "stage 0"},
+    {"\"framework\": {\"name\": \"accelerate\"}, \"training\": {\"sequence_length\": 64, "
+     "\"autocast\": \"bfloat16\"}, \"parallelism\": {\"strategy\": \"fsdp2\", \"world_size\": 4}",
+     "without autocast"},
+    {"\"framework\": {\"name\": \"torchtune\"}, \"training\": {\"sequence_length\": 64}, "
+     "\"parallelism\": {\"strategy\": \"ddp\", \"world_size\": 4}",
+     "torchtune has FSDP2"},
+};
+
+START_TEST(what_is_not_modelled_is_refused_by_name)
+{
+    char text[1024];
+    struct memplan_error err = {0};
+    struct mpl_plan plan;
+    struct mpl_spec *spec;
+
+    snprintf(text, sizeof(text), "{" MODEL ", %s}", refused_table[_i].rest);
+    ck_assert(!mpl_spec_load(text, strlen(text), "plan", &spec, &err));
+    ck_assert(mpl_spec_bind(spec, 0, &plan, NULL, &err));
+    ck_assert_msg(strstr(err.text, refused_table[_i].text) != NULL, "%s", err.text);
+    mpl_spec_free(spec);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("framework");
@@ -129,5 +222,11 @@ int main(void)
     tcase_add_test(tcase, a_plan_that_names_a_trainer_has_its_defaults);
     tcase_add_test(tcase, what_the_plan_says_stands_above_them);
     tcase_add_test(tcase, the_trainers_release_is_that_of_transformers);
+    tcase_add_test(tcase, what_accelerate_wraps_hangs_on_its_release);
+    tcase_add_test(tcase, bf16_is_a_policy_over_shards);
+    tcase_add_test(tcase, adapters_are_a_default_too);
+    tcase_add_test(tcase, auto_is_filled_in_from_the_width);
+    tcase_add_loop_test(tcase, what_is_not_modelled_is_refused_by_name, 0,
+                        sizeof(refused_table) / sizeof(refused_table[0]));
     return test_run("framework", tcase);
 }
