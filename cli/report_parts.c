@@ -97,7 +97,8 @@ static void print_moments(struct page *page, json_t *peak)
     const char *name;
     size_t used = 0;
 
-    if (!json_object_get(moments, "resume") && !json_object_get(moments, "evaluation"))
+    if (!json_object_get(moments, "resume") && !json_object_get(moments, "evaluation") &&
+        !json_object_get(moments, "save"))
         return;
     json_object_foreach(moments, name, value)
     {

@@ -50,15 +50,20 @@ static void cast_buffers(struct mpl_tape *tape, const struct mpl_fsdp1 *fsdp)
     }
 }
 
+void mpl_fsdp1_lazy_init(struct mpl_tape *tape, struct mpl_fsdp1 *fsdp)
+{
+    if (fsdp->is_initialized)
+        return;
+    fsdp->is_initialized = true;
+    cast_buffers(tape, fsdp);
+    for (uint32_t i = 0; i < fsdp->count; i++)
+        mpl_fsdp1_init_buffers(tape, &fsdp->units[i]);
+}
+
 /* _root_pre_forward: what the first forward makes; gradients that zero_grad left. */
 static void begin_forward(struct mpl_tape *tape, struct mpl_fsdp1 *fsdp)
 {
-    if (!fsdp->is_initialized) {
-        fsdp->is_initialized = true;
-        cast_buffers(tape, fsdp);
-        for (uint32_t i = 0; i < fsdp->count; i++)
-            mpl_fsdp1_init_buffers(tape, &fsdp->units[i]);
-    }
+    mpl_fsdp1_lazy_init(tape, fsdp);
     for (uint32_t i = 0; i < fsdp->count && fsdp->network->plan->parallelism.forward_prefetch;
          i++) {
         fsdp->units[i].needs_forward_unshard = true;
@@ -326,8 +331,11 @@ static uint64_t parameter_bytes(const struct mpl_network *network)
     return sum;
 }
 
-static const struct mpl_wrapper fsdp1_wrapper = {
-    .materialize = materialize, .set_sync = set_sync, .parameter_bytes = parameter_bytes};
+static const struct mpl_wrapper fsdp1_wrapper = {.materialize = materialize,
+                                                 .set_sync = set_sync,
+                                                 .save = mpl_fsdp1_save,
+                                                 .resume = mpl_fsdp1_resume,
+                                                 .parameter_bytes = parameter_bytes};
 
 static bool is_unit(const struct mpl_module *module, enum mpl_wrap wrap)
 {

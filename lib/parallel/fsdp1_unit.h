@@ -95,4 +95,13 @@ void mpl_fsdp1_hand_out_gradient(struct mpl_tape *tape, struct mpl_fsdp1_unit *u
 /** _reset_flat_param_grad_info_if_needed: a gradient whose views are gone goes. */
 void mpl_fsdp1_reset_gradient(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit);
 
+/** _lazy_init: once, with the first forward or state dict. */
+void mpl_fsdp1_lazy_init(struct mpl_tape *tape, struct mpl_fsdp1 *fsdp);
+
+/** Whole weights and states are loaded. (fsdp1_checkpoint.c) */
+void mpl_fsdp1_resume(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim);
+
+/** State dicts of weights and states, as the plan says. (fsdp1_checkpoint.c) */
+void mpl_fsdp1_save(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim);
+
 #endif

@@ -119,4 +119,10 @@ void mpl_fsdp2_to_empty(struct mpl_tape *tape, struct mpl_network *network);
 /** In place of mpl_network_materialize(): the whole model, then its shards. */
 void mpl_fsdp2_cut(struct mpl_tape *tape, struct mpl_network *network);
 
+/** A checkpoint is loaded, as the plan says. (fsdp2_resume.c) */
+void mpl_fsdp2_resume(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim);
+
+/** State dicts of weights and states, as the plan says. (fsdp2_checkpoint.c) */
+void mpl_fsdp2_save(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim);
+
 #endif

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* Stage "spec": what is modelled of evaluations, resuming and batches ahead. */
+#include "spec/around.h"
 #include "spec/check.h"
 #include "spec/fields.h"
 #include "spec/gap.h"
 
 #define GAPS(list) (sizeof(list) / sizeof((list)[0]))
+
+static bool is_zero(const struct mpl_plan *plan)
+{
+    const enum mpl_strategy s = plan->parallelism.strategy;
+
+    return s == MPL_STRATEGY_ZERO1 || s == MPL_STRATEGY_ZERO2 || s == MPL_STRATEGY_ZERO3;
+}
 
 static enum memplan_status check_evaluation(const struct mpl_plan *plan, struct memplan_error *err)
 {
@@ -13,8 +21,10 @@ static enum memplan_status check_evaluation(const struct mpl_plan *plan, struct 
     const struct mpl_gap gaps[] = {
         {mpl_family_of(m->model_type) == MPL_FAMILY_EAGLE3, "/training/evaluation/batches",
          "training.evaluation: not modelled for eagle3"},
-        {plan->parallelism.strategy != MPL_STRATEGY_NONE, "/training/evaluation/batches",
-         "training.evaluation: modelled with parallelism.strategy none only"},
+        {plan->parallelism.cpu_offload || plan->parallelism.offload_param ||
+             plan->parallelism.offload_optimizer,
+         "/training/evaluation/batches",
+         "training.evaluation: not modelled with cpu_offload, offload_param or offload_optimizer"},
         {t->loss.name != MPL_LOSS_CROSS_ENTROPY || t->loss.label_smoothing > 0 ||
              t->loss.num_items_in_batch,
          "/training/evaluation/batches",
@@ -36,11 +46,18 @@ static enum memplan_status check_resume(const struct mpl_plan *plan, struct memp
 {
     const struct mpl_training *t = &plan->training;
     const struct mpl_optimizer_spec *o = &t->optimizer;
+    const enum mpl_resume how = plan->checkpoint.resume;
     const struct mpl_gap gaps[] = {
         {mpl_family_of(plan->model.model_type) == MPL_FAMILY_EAGLE3, "/checkpoint/resume",
          "checkpoint.resume: not modelled for eagle3"},
-        {plan->parallelism.strategy != MPL_STRATEGY_NONE, "/checkpoint/resume",
-         "checkpoint.resume: modelled with parallelism.strategy none only"},
+        {is_zero(plan), "/checkpoint/resume",
+         "checkpoint.resume: not modelled with DeepSpeed's strategies"},
+        {(how == MPL_RESUME_BROADCAST || how == MPL_RESUME_SHARDED) &&
+             plan->parallelism.strategy != MPL_STRATEGY_FSDP2,
+         "/checkpoint/resume",
+         "checkpoint.resume: broadcast and sharded are modelled with fsdp2 only"},
+        {plan->parallelism.cpu_offload || plan->parallelism.zero1, "/checkpoint/resume",
+         "checkpoint.resume: not modelled with parallelism.cpu_offload or zero1"},
         {(o->name != MPL_ADAMW && o->name != MPL_ADAM) || o->amsgrad || o->master_weights ||
              o->in_backward,
          "/checkpoint/resume",
@@ -51,6 +68,57 @@ static enum memplan_status check_resume(const struct mpl_plan *plan, struct memp
     };
 
     return mpl_gaps_refuse(gaps, GAPS(gaps), err);
+}
+
+/* Optimizers whose states are all of the parameter's shape, but for a number of steps. */
+static bool has_plain_states(const struct mpl_optimizer_spec *o)
+{
+    return (o->name == MPL_ADAMW || o->name == MPL_ADAM || o->name == MPL_SGD) &&
+           !o->master_weights && !o->in_backward;
+}
+
+const char *mpl_save_gap(const struct mpl_plan *plan)
+{
+    const struct mpl_parallelism *p = &plan->parallelism;
+    const struct mpl_training *t = &plan->training;
+
+    if (plan->checkpoint.save == MPL_SAVE_NONE)
+        return NULL;
+    if (mpl_family_of(plan->model.model_type) == MPL_FAMILY_EAGLE3)
+        return "what saving takes on the card is not computed for eagle3";
+    if (t->lora.r || t->quantization.name || t->float8.recipe)
+        return "what saving takes on the card is not computed with adapters, quantization or "
+               "float8";
+    switch (p->strategy) {
+    case MPL_STRATEGY_NONE:
+        return NULL;
+    case MPL_STRATEGY_DDP:
+        return p->zero1 && plan->checkpoint.has_states
+                   ? "what ZeroRedundancyOptimizer.consolidate_state_dict takes on the card is not "
+                     "computed"
+                   : NULL;
+    case MPL_STRATEGY_FSDP1:
+    case MPL_STRATEGY_FSDP2:
+        if (p->cpu_offload)
+            return "what saving takes on the card is not computed with parallelism.cpu_offload";
+        return plan->checkpoint.has_states && !has_plain_states(&t->optimizer)
+                   ? "gathering the states of this optimizer is not computed; of adamw, adam and "
+                     "sgd it is"
+                   : NULL;
+    case MPL_STRATEGY_ZERO1:
+    case MPL_STRATEGY_ZERO2: /* weights and the rank's part of the states, as they are */
+        return p->offload_optimizer ? "what saving takes on the card is not computed with "
+                                      "parallelism.offload_optimizer"
+                                    : NULL;
+    case MPL_STRATEGY_ZERO3:
+        return "what DeepSpeed takes on the card to save a checkpoint is not computed";
+    }
+    return NULL;
+}
+
+bool mpl_is_saved_on_card(const struct mpl_plan *plan)
+{
+    return plan->checkpoint.save != MPL_SAVE_NONE && !mpl_save_gap(plan);
 }
 
 enum memplan_status mpl_check_around(const struct mpl_plan *plan, struct memplan_error *err)

@@ -414,11 +414,19 @@ struct mpl_device {
 };
 
 enum mpl_save { MPL_SAVE_NONE = 0, MPL_SAVE_FULL, MPL_SAVE_SHARDED, MPL_SAVE_ASYNC };
-enum mpl_resume { MPL_RESUME_NONE = 0, MPL_RESUME_CPU, MPL_RESUME_CUDA };
+enum mpl_resume {
+    MPL_RESUME_NONE = 0,
+    MPL_RESUME_CPU,
+    MPL_RESUME_CUDA,
+    MPL_RESUME_BROADCAST,
+    MPL_RESUME_SHARDED,
+};
 
 struct mpl_checkpoint_spec {
     enum mpl_resume resume; /* where torch.load puts what it reads */
     enum mpl_save save;
+    bool offloads;   /* what is gathered goes to the host, one by one */
+    bool has_states; /* of the optimizer, beside the weights */
 };
 
 /** Who reads the model on the host. */

@@ -370,7 +370,9 @@ const struct mpl_word mpl_link_words[] = {YES("pcie", MPL_LINK_PCIE),
                                           YES("nvlink", MPL_LINK_NVLINK), END};
 
 const struct mpl_word mpl_resume_words[] = {
-    YES("none", MPL_RESUME_NONE), YES("cpu", MPL_RESUME_CPU), YES("cuda", MPL_RESUME_CUDA), END};
+    YES("none", MPL_RESUME_NONE),       YES("cpu", MPL_RESUME_CPU),
+    YES("cuda", MPL_RESUME_CUDA),       YES("broadcast", MPL_RESUME_BROADCAST),
+    YES("sharded", MPL_RESUME_SHARDED), END};
 
 const struct mpl_word mpl_save_words[] = {YES("none", MPL_SAVE_NONE), YES("full", MPL_SAVE_FULL),
                                           YES("sharded", MPL_SAVE_SHARDED),

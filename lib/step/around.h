@@ -12,6 +12,20 @@
  */
 void mpl_resume(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim);
 
+/** Adam's states of this rank, from the checkpoint: is_on_card: with the number of steps. */
+void mpl_resume_states(struct mpl_tape *tape, struct mpl_optim *optim, bool is_on_card);
+
+/** A checkpoint of the whole model on the card (map_location="cuda"): weights, then states. */
+struct mpl_whole_checkpoint {
+    struct mpl_tensor **of;
+    uint32_t count, weights;
+};
+
+/** False: the tape has failed. */
+bool mpl_whole_load(struct mpl_tape *tape, const struct mpl_network *network,
+                    const struct mpl_optim *optim, struct mpl_whole_checkpoint *whole);
+void mpl_whole_drop(struct mpl_tape *tape, struct mpl_whole_checkpoint *whole, bool only_weights);
+
 /** The plan's training.evaluation, after a step; its phase has begun. */
 void mpl_evaluate(struct mpl_tape *tape, struct mpl_network *network);
 

@@ -7,6 +7,7 @@
  */
 #include "step/around.h"
 
+#include "base/bytes.h"
 #include "op/op.h"
 
 /* The loop's names: what the last prediction_step gave, and what was gathered so far. */
@@ -14,6 +15,7 @@ struct evaluation {
     struct mpl_tape *tape;
     struct mpl_network *network;
     const struct mpl_evaluation *spec;
+    int64_t ranks; /* that see a part of each batch: all of the strategies here are data-parallel */
     struct mpl_tensor *ids, *labels;              /* of the batch */
     struct mpl_tensor *loss, *logits, *predicted; /* of the last step; predicted: its labels */
     struct mpl_tensor *losses, *all_logits, *all_labels; /* containers */
@@ -110,6 +112,38 @@ static void gather(struct evaluation *e, struct mpl_tensor **container, struct m
                mpl_empty(e->tape, "cat.default", (enum mpl_dtype)tensor->dtype, &shape));
 }
 
+/* accelerate's gather_for_metrics: one buffer of all ranks' values, which the name becomes.
+ * shape: [ranks x dimension 0, the rest] */
+static void gather_ranks(struct evaluation *e, struct mpl_tensor **name)
+{
+    const struct mpl_tensor *own = *name;
+    struct mpl_shape shape;
+
+    if (!own || e->ranks == 1)
+        return;
+    shape = own->shape;
+    shape.dim[0].n = (int64_t)mpl_mul((uint64_t)shape.dim[0].n, (uint64_t)e->ranks);
+    mpl_rebind(e->tape, name,
+               mpl_empty(e->tape, "empty.memory_format", (enum mpl_dtype)own->dtype, &shape));
+}
+
+/* accelerate's pad_across_processes: ranks tell each other their shapes, and here none differs.
+ * shape: [1, dimensions] and [ranks, dimensions] int64 */
+static void compare_shapes(struct evaluation *e, const struct mpl_tensor *tensor)
+{
+    struct mpl_shape shape = mpl_shape2(mpl_dim(1), mpl_dim(0));
+    struct mpl_tensor *size, *sizes;
+
+    if (!tensor || e->ranks == 1)
+        return;
+    shape.dim[1].n = tensor->shape.ndim;
+    size = mpl_hold(mpl_empty(e->tape, "_to_copy.default", MPL_INT64, &shape));
+    shape.dim[0].n = e->ranks;
+    sizes = mpl_hold(mpl_empty(e->tape, "empty.memory_format", MPL_INT64, &shape));
+    mpl_drop(e->tape, size);
+    mpl_drop(e->tape, sizes);
+}
+
 static void drop_gathered(struct evaluation *e)
 {
     struct mpl_tensor **containers[] = {&e->losses, &e->all_logits, &e->all_labels};
@@ -130,8 +164,13 @@ static void run_batch(struct evaluation *e, int64_t number)
     prediction_step(e);
     mpl_rebind(e->tape, &e->loss,
                mpl_empty(e->tape, "repeat.default", (enum mpl_dtype)e->loss->dtype, &repeated));
+    gather_ranks(e, &e->loss);
     gather(e, &e->losses, e->loss);
+    compare_shapes(e, e->predicted);
+    compare_shapes(e, e->logits);
+    gather_ranks(e, &e->logits);
     gather(e, &e->all_logits, e->logits);
+    gather_ranks(e, &e->predicted);
     gather(e, &e->all_labels, e->predicted);
     if (!every || (number + 1) % every)
         return;
@@ -146,8 +185,12 @@ void mpl_evaluate(struct mpl_tape *tape, struct mpl_network *network)
     const struct mpl_plan *plan = network->plan;
     const bool was_grad_enabled = tape->is_grad_enabled;
     const bool is_checkpointed = plan->training.activation_checkpointing != MPL_CHECKPOINTING_NONE;
-    struct evaluation e = {
-        tape, network, &plan->training.evaluation, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    struct evaluation e = {.tape = tape,
+                           .network = network,
+                           .spec = &plan->training.evaluation,
+                           .ranks = plan->parallelism.strategy == MPL_STRATEGY_NONE
+                                        ? 1
+                                        : plan->parallelism.world_size};
     struct mpl_plan *own = mpl_arena_alloc(&tape->arena, sizeof(*own));
 
     if (!e.spec->batches || tape->is_stopped)

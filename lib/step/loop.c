@@ -3,6 +3,7 @@
 #include "base/fail.h"
 #include "op/op.h"
 #include "part/te.h"
+#include "spec/around.h"
 #include "step/around.h"
 #include "step/repeat.h"
 #include "step/run.h"
@@ -296,10 +297,17 @@ void mpl_run_loop(struct mpl_run *run)
             loop->end_micro ? family_accumulate(run, (uint32_t)step)
                             : family_step(run, (uint32_t)step);
     else
-        train(run, !run->traces_all && sampling_interval(t) <= 1 && !t->evaluation.batches);
+        train(run, !run->traces_all && sampling_interval(t) <= 1 && !t->evaluation.batches &&
+                       !mpl_is_saved_on_card(run->plan));
     if (t->evaluation.batches && !run->tape->is_stopped) {
         mpl_tape_mark(run->tape, (uint32_t)t->steps - 1, 0, MPL_PHASE_EVALUATION);
         drop_last(run);
         mpl_evaluate(run->tape, &run->network);
+    }
+    if (mpl_is_saved_on_card(run->plan) && !run->tape->is_stopped) {
+        mpl_tape_mark(run->tape, (uint32_t)t->steps - 1, 0, MPL_PHASE_SAVE);
+        drop_last(run);
+        if (run->network.wrapper && run->network.wrapper->save)
+            run->network.wrapper->save(run->tape, &run->network, &run->local);
     }
 }

@@ -65,6 +65,10 @@ struct mpl_wrapper {
     /** Once for each step, before it: false when the step before left behind what no storage shows
      * (buckets that wait to be rebuilt): then the next one may be another one. */
     bool (*has_settled)(struct mpl_network *network);
+    /** State dicts, as the plan's checkpoint.save says. */
+    void (*save)(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim);
+    /** In place of loading whole weights and states, as checkpoint.resume says. */
+    void (*resume)(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim);
     /** Bytes of this rank's parameters, each storage rounded up to 512. */
     uint64_t (*parameter_bytes)(const struct mpl_network *network);
 };

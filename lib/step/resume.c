@@ -22,7 +22,7 @@ static struct mpl_tensor *take(struct mpl_tape *tape, enum mpl_category category
     return tensor;
 }
 
-/* Copies of the weights, in the order of the file: shape and dtype of each parameter and buffer. */
+/* Copies of the weights, in the order of the file: shape and dtype of each parameter. */
 static struct mpl_tensor **load_weights(struct mpl_tape *tape, struct mpl_network *network)
 {
     struct mpl_tensor **copies =
@@ -41,7 +41,7 @@ static struct mpl_tensor **load_weights(struct mpl_tape *tape, struct mpl_networ
 
 /* Adam's states of every parameter: from the file onto the card (with the step, a float32 scalar),
  * or from the host's copy of it. */
-static void load_states(struct mpl_tape *tape, struct mpl_optim *optim, bool is_on_card)
+void mpl_resume_states(struct mpl_tape *tape, struct mpl_optim *optim, bool is_on_card)
 {
     const struct mpl_shape scalar = {0};
 
@@ -51,12 +51,61 @@ static void load_states(struct mpl_tape *tape, struct mpl_optim *optim, bool is_
 
         state->is_ready = true;
         tape->category = MPL_CATEGORY_OPTIMIZER_STATE;
-        if (is_on_card || mpl_optim_is_fused(optim))
+        if ((is_on_card || mpl_optim_is_fused(optim)) && mpl_numel(leaf)) /* no part: no state */
             state->tensors[STEP] = mpl_hold(mpl_empty(tape, "resume", MPL_FLOAT32, &scalar));
         state->tensors[EXP_AVG] = take(tape, MPL_CATEGORY_OPTIMIZER_STATE, "resume", leaf);
         state->tensors[EXP_AVG_SQ] = take(tape, MPL_CATEGORY_OPTIMIZER_STATE, "resume", leaf);
     }
     tape->category = MPL_CATEGORY_TEMPORARY;
+}
+
+/* shape: of the whole parameter */
+static struct mpl_tensor *take_whole(struct mpl_tape *tape, enum mpl_category category,
+                                     const struct mpl_parameter *parameter)
+{
+    struct mpl_tensor *tensor;
+
+    tape->category = category;
+    tensor = mpl_hold(mpl_empty(tape, "resume", parameter->dtype, &parameter->shape));
+    tape->category = MPL_CATEGORY_TEMPORARY;
+    return tensor;
+}
+
+bool mpl_whole_load(struct mpl_tape *tape, const struct mpl_network *network,
+                    const struct mpl_optim *optim, struct mpl_whole_checkpoint *whole)
+{
+    const struct mpl_shape scalar = {0};
+    const size_t room = network->parameter_count + 3 * (size_t)optim->count + 1;
+
+    *whole = (struct mpl_whole_checkpoint){
+        .of = mpl_arena_zalloc(&tape->arena, room * sizeof(*whole->of))};
+    if (!whole->of) {
+        mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
+        return false;
+    }
+    for (uint32_t i = 0; i < network->parameter_count; i++)
+        if (!network->parameters[i].is_buffer)
+            whole->of[whole->count++] =
+                take_whole(tape, MPL_CATEGORY_PARAMETERS, &network->parameters[i]);
+    whole->weights = whole->count;
+    for (uint32_t i = 0; i < optim->count; i++) {
+        tape->category = MPL_CATEGORY_OPTIMIZER_STATE;
+        whole->of[whole->count++] = mpl_hold(mpl_empty(tape, "resume", MPL_FLOAT32, &scalar));
+        for (int k = 0; k < 2; k++)
+            whole->of[whole->count++] =
+                take_whole(tape, MPL_CATEGORY_OPTIMIZER_STATE, optim->parameters[i]);
+    }
+    return true;
+}
+
+void mpl_whole_drop(struct mpl_tape *tape, struct mpl_whole_checkpoint *whole, bool only_weights)
+{
+    const uint32_t count = only_weights ? whole->weights : whole->count;
+
+    for (uint32_t i = 0; i < count; i++) {
+        mpl_drop(tape, whole->of[i]);
+        whole->of[i] = NULL;
+    }
 }
 
 void mpl_resume(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim)
@@ -67,9 +116,13 @@ void mpl_resume(struct mpl_tape *tape, struct mpl_network *network, struct mpl_o
     if (how == MPL_RESUME_NONE || tape->is_stopped)
         return;
     mpl_tape_mark(tape, 0, 0, MPL_PHASE_RESUME);
+    if (network->wrapper && network->wrapper->resume) {
+        network->wrapper->resume(tape, network, optim);
+        return;
+    }
     if (how == MPL_RESUME_CUDA && !(copies = load_weights(tape, network)))
         return;
-    load_states(tape, optim, how == MPL_RESUME_CUDA);
+    mpl_resume_states(tape, optim, how == MPL_RESUME_CUDA);
     for (uint32_t i = 0; copies && i < network->parameter_count; i++)
         mpl_drop(tape, copies[i]);
 }

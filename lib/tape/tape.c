@@ -71,7 +71,9 @@ void mpl_tape_mark(struct mpl_tape *tape, uint32_t step, uint32_t micro, enum mp
 
 void mpl_tape_empty_cache(struct mpl_tape *tape)
 {
-    book_mark(tape, (struct mpl_mark){.phase = (uint8_t)MPL_PHASE_INIT, .empties_cache = true});
+    const enum mpl_phase phase = mpl_phase_is_apart(tape->phase) ? tape->phase : MPL_PHASE_INIT;
+
+    book_mark(tape, (struct mpl_mark){.phase = (uint8_t)phase, .empties_cache = true});
 }
 
 /* ---- pools: every object comes from the arena and goes back to a free list ----------------- */

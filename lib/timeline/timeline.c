@@ -17,6 +17,7 @@ static const char *const phase_names[MPL_PHASE_COUNT] = {
     [MPL_PHASE_OPTIMIZER] = "optimizer",
     [MPL_PHASE_RESUME] = "resume",
     [MPL_PHASE_EVALUATION] = "evaluation",
+    [MPL_PHASE_SAVE] = "save",
 };
 
 static const char *const category_names[MPL_CATEGORY_COUNT] = {

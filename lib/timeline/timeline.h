@@ -34,6 +34,7 @@ enum mpl_phase {
     MPL_PHASE_OPTIMIZER, /* clipping, step, zero_grad */
     MPL_PHASE_RESUME,    /* a checkpoint is loaded before the first step */
     MPL_PHASE_EVALUATION,
+    MPL_PHASE_SAVE, /* state dicts are made, after the last step */
     MPL_PHASE_COUNT,
 };
 
@@ -114,7 +115,8 @@ struct mpl_step_bytes {
 /** True for a moment that is no part of a step: its figures go into no step. */
 static inline bool mpl_phase_is_apart(enum mpl_phase phase)
 {
-    return phase == MPL_PHASE_INIT || phase == MPL_PHASE_RESUME || phase == MPL_PHASE_EVALUATION;
+    return phase == MPL_PHASE_INIT || phase == MPL_PHASE_RESUME || phase == MPL_PHASE_EVALUATION ||
+           phase == MPL_PHASE_SAVE;
 }
 
 /** Which of a step's figures a phase belongs to: its peak, its end. NULL for init and data. */

@@ -144,7 +144,7 @@ static void add_checkpoints(const struct mpl_plan *plan, const struct sizes *s,
     const bool is_sharded = s->shards > 1 && plan->parallelism.strategy != MPL_STRATEGY_DDP;
     const uint64_t all = mpl_add(s->weights, s->states);
 
-    if (plan->checkpoint.save == MPL_SAVE_FULL && is_sharded)
+    if (plan->checkpoint.save == MPL_SAVE_FULL && is_sharded && plan->checkpoint.offloads)
         add(sum, "checkpoint, saving", all, MPL_HOST_SAVING,
             "rank 0 gathers weights and states on the host before it writes them "
             "(full_state_dict, cpu_offload)");
@@ -156,6 +156,9 @@ static void add_checkpoints(const struct mpl_plan *plan, const struct sizes *s,
     if (plan->checkpoint.resume == MPL_RESUME_CPU)
         add(sum, "checkpoint, loading", mpl_mul(s->ranks, all), MPL_HOST_LOADING,
             "torch.load(map_location=\"cpu\"): every rank reads weights and states");
+    if (plan->checkpoint.resume == MPL_RESUME_BROADCAST)
+        add(sum, "checkpoint, loading", all, MPL_HOST_LOADING,
+            "broadcast_from_rank0: rank 0 reads weights and states");
 }
 
 static bool is_asked_for(const struct mpl_plan *plan)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "spec/around.h"
 
 static void add(struct memplan_report *report, enum mpl_note_code code, const char *path,
                 const char *format, ...) __attribute__((format(printf, 4, 5)));
@@ -125,10 +126,10 @@ static void add_ranks(struct memplan_report *report)
 /* Moments whose memory on the card is not computed. */
 static void add_saving(struct memplan_report *report)
 {
-    if (report->plan.checkpoint.save != MPL_SAVE_NONE)
-        add(report, MPL_NOTE_NOT_MODELLED, "checkpoint.save",
-            "what gathering or writing a checkpoint takes on the card is not computed; the host's "
-            "lines are");
+    const char *gap = mpl_save_gap(&report->plan);
+
+    if (gap)
+        add(report, MPL_NOTE_NOT_MODELLED, "checkpoint.save", "%s", gap);
 }
 
 /* What attention takes that is in no figure. */

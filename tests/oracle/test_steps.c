@@ -81,6 +81,7 @@ static struct {
     {.name = "ddp-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "fsdp1-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "ranks-card.jsonl", .is_card = true},
+    {.name = "moments-card.jsonl", .is_card = true},
     {.name = "zero-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "sophia-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "float8-card.jsonl", .is_card = true, .has_copies = true},
@@ -175,6 +176,27 @@ static bool is_left_out(bool is_trainer, const char *figure)
     return is_trainer && (!strcmp(figure, "after_backward") || !strcmp(figure, "optimizer_peak"));
 }
 
+/* Moments apart from the steps: their peaks, and what is reserved at the end of the run. */
+static void check_moments(const char *file, const struct case_run *run,
+                          const struct mpl_replay_result *replay)
+{
+    static const struct {
+        const char *name;
+        enum mpl_phase phase;
+    } rows[] = {{"resume_peak", MPL_PHASE_RESUME},
+                {"evaluation_peak", MPL_PHASE_EVALUATION},
+                {"save_peak", MPL_PHASE_SAVE}};
+    const json_t *moments = json_object_get(run->result, "moments");
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (json_object_get(moments, rows[i].name))
+            case_expect(file, run, rows[i].name, SHARE, replay->phase_peaks[rows[i].phase],
+                        json_integer_value(json_object_get(moments, rows[i].name)));
+    if (moments)
+        case_expect(file, run, "reserved", SHARE, replay->reserved_peak,
+                    json_integer_value(json_object_get(run->result, "reserved")));
+}
+
 static void check_card(const char *file, const char *line, bool is_trainer)
 {
     struct memplan_error err = {0};
@@ -202,6 +224,7 @@ static void check_card(const char *file, const char *line, bool is_trainer)
         case_expect(file, &run, reserved, SHARE, replay.steps[s].reserved,
                     case_step_figure(&run, s, "reserved"));
     }
+    check_moments(file, &run, &replay);
     case_run_end(&run);
 }
 

@@ -106,6 +106,7 @@ static const struct refused_row {
     {"\"evaluation\": {\"batches\": 1}, \"offload_activations\": true", "none",
      "offload_activations"},
     {"\"optimizer\": {\"name\": \"sgd\"}", "cuda", "adamw"},
+    {"\"optimizer\": {\"name\": \"adamw\"}", "sharded", "fsdp2"},
     {"\"lora\": {\"r\": 8, \"target_modules\": [\"q_proj\"]}", "cpu", "adapters"},
 };
 

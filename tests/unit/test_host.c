@@ -72,6 +72,7 @@ START_TEST(offloaded_shards_and_states)
     s = sum();
     ck_assert_uint_eq(s.training_bytes, 4 * 750000 + 4 * 500000);
     ck_assert_uint_eq(s.saving_bytes, s.training_bytes);
+    plan.checkpoint.offloads = true;
     plan.checkpoint.save = MPL_SAVE_FULL; /* rank 0 gathers 4 and 4 MB */
     ck_assert_uint_eq(sum().saving_bytes, s.training_bytes + 8000000);
     plan.checkpoint.save = MPL_SAVE_ASYNC;
