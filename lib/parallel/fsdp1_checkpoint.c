@@ -61,15 +61,22 @@ static void copy_pieces(struct saving *s, const struct mpl_fsdp1_unit *unit, enu
     }
 }
 
+/* In full precision; what a forward left gathered in low precision is freed before. */
+static struct mpl_tensor *gather_unit(const struct saving *s, struct mpl_fsdp1_unit *unit)
+{
+    mpl_fsdp1_reshard(s->tape, unit, true);
+    return take_flat(s, unit, "resize_storage", unit->dtype);
+}
+
 /* The hooks of one unit's state_dict(): gathered, copied, freed. Whole weights that go to the host
  * leave the card at once, and come back to it only to be freed. */
-static void save_unit(struct saving *s, const struct mpl_fsdp1_unit *unit)
+static void save_unit(struct saving *s, struct mpl_fsdp1_unit *unit)
 {
     const bool goes = s->is_full && s->offloads;
     struct mpl_tensor *flat = NULL;
 
     if (s->fsdp->shards > 1)
-        flat = take_flat(s, unit, "resize_storage", unit->dtype);
+        flat = gather_unit(s, unit);
     if (goes) {
         mpl_drop(s->tape, flat);
         flat = s->fsdp->shards > 1 ? take_flat(s, unit, "resize_storage", unit->dtype) : NULL;
@@ -82,12 +89,12 @@ static void save_unit(struct saving *s, const struct mpl_fsdp1_unit *unit)
 /* The root is gathered before the units inside it, and freed behind them. */
 static void save_weights(struct saving *s)
 {
-    const struct mpl_fsdp1_unit *root = s->fsdp->units;
+    struct mpl_fsdp1_unit *root = s->fsdp->units;
     struct mpl_tensor *flat = NULL;
     const bool goes = s->is_full && s->offloads;
 
     if (s->fsdp->shards > 1)
-        flat = take_flat(s, root, "resize_storage", root->dtype);
+        flat = gather_unit(s, root);
     if (goes)
         mpl_drop(s->tape, flat);
     for (uint32_t i = 1; i < s->fsdp->count; i++)

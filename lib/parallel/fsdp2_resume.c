@@ -73,17 +73,23 @@ static struct mpl_tensor *load_one(const struct loading *l, const struct mpl_par
     return shard;
 }
 
-/* The state dict's entries become the new shards, which live as long as the checkpoint's names. */
+/* The state dict's entries become the new shards, which live as long as the checkpoint's names. A
+ * tied weight has two of them. */
 static struct mpl_tensor **load_weights(const struct loading *l, const struct mpl_network *network)
 {
     struct mpl_tensor **shards =
-        mpl_arena_zalloc(&l->tape->arena, (network->parameter_count + 1) * sizeof(*shards));
+        mpl_arena_zalloc(&l->tape->arena, (2 * network->parameter_count + 1) * sizeof(*shards));
 
-    for (uint32_t i = 0; shards && i < network->parameter_count; i++)
-        if (!network->parameters[i].is_buffer && network->parameters[i].shards)
-            shards[i] = load_one(l, &network->parameters[i], MPL_CATEGORY_PARAMETERS);
     if (!shards)
         mpl_tape_fail(l->tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
+    for (uint32_t i = 0; shards && i < 2 * network->parameter_count; i++) {
+        const bool is_again = i >= network->parameter_count;
+        const struct mpl_parameter *p =
+            &network->parameters[is_again ? i - network->parameter_count : i];
+
+        if (!p->is_buffer && p->shards && (!is_again || p->is_tied))
+            shards[i] = load_one(l, p, MPL_CATEGORY_PARAMETERS);
+    }
     return shards;
 }
 
@@ -137,7 +143,7 @@ void mpl_fsdp2_resume(struct mpl_tape *tape, struct mpl_network *network, struct
     mpl_whole_drop(tape, &whole, true);
     make_states(tape, optim);
     load_states(&l, optim);
-    for (uint32_t i = 0; shards && i < network->parameter_count; i++)
+    for (uint32_t i = 0; shards && i < 2 * network->parameter_count; i++)
         mpl_drop(tape, shards[i]);
     mpl_whole_drop(tape, &whole, false);
 }
