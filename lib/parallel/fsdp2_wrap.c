@@ -243,9 +243,12 @@ static void set_sync(struct mpl_network *network, bool is_wanted)
     network->sharding->is_syncing = is_wanted;
 }
 
-static const struct mpl_wrapper fsdp2_wrapper = {.set_sync = set_sync};
+static const struct mpl_wrapper fsdp2_wrapper = {
+    .set_sync = set_sync, .save = mpl_fsdp2_save, .resume = mpl_fsdp2_resume};
 static const struct mpl_wrapper short_wrapper = {.materialize = mpl_fsdp2_to_empty,
-                                                 .set_sync = set_sync};
+                                                 .set_sync = set_sync,
+                                                 .save = mpl_fsdp2_save,
+                                                 .resume = mpl_fsdp2_resume};
 
 static const struct mpl_wrapper cutting_wrapper = {.materialize = mpl_fsdp2_cut,
                                                    .set_sync = set_sync};
