@@ -12,8 +12,10 @@
 
 #include "base/bytes.h"
 #include "base/fail.h"
+#include "op/linear_4bit.h"
 #include "parallel/ddp.h"
 #include "parallel/fsdp1_unit.h"
+#include "spec/text.h"
 
 /* ---- forward ----------------------------------------------------------------------------------
  */
@@ -110,6 +112,28 @@ static void stand_in(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
 
 static void reshard_frozen(struct mpl_tape *tape, void *context);
 
+static void reshard_behind_leaf(struct mpl_tape *tape, struct mpl_tensor *leaf)
+{
+    reshard_frozen(tape, leaf->grad_hook_context);
+}
+
+/* _register_post_backward_reshard_only_hook: the first input of an iteration only. A leaf, which
+ * checkpointing with re-entrance makes of each call's input, is held with its gradient until the
+ * hook is removed: the hook's closure holds the node that holds the leaf. */
+static void watch_input(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit,
+                        struct mpl_tensor *input)
+{
+    if (unit->is_watching)
+        return;
+    unit->is_watching = true;
+    mpl_add_pre_hook(tape, input, reshard_frozen, unit);
+    if (input->grad_fn || !input->requires_grad)
+        return;
+    unit->watched = mpl_hold(input);
+    input->grad_hook = reshard_behind_leaf;
+    input->grad_hook_context = unit;
+}
+
 static struct mpl_tensor *pre_forward(struct mpl_tape *tape, void *wrapper,
                                       struct mpl_tensor *input)
 {
@@ -128,7 +152,7 @@ static struct mpl_tensor *pre_forward(struct mpl_tape *tape, void *wrapper,
     prefetch_in_forward(tape, unit);
     mpl_fsdp1_use_views(tape, unit);
     if (!unit->is_trained && input && tape->is_grad_enabled)
-        mpl_add_pre_hook(tape, input, reshard_frozen, unit);
+        watch_input(tape, unit, input);
     return input;
 }
 
@@ -166,6 +190,8 @@ static void post_forward(struct mpl_tape *tape, void *wrapper, struct mpl_tensor
         return;
     record_use(tape, unit);
     mpl_fsdp1_reshard(tape, unit, !is_root(unit) && unit->fsdp->is_resharded);
+    if (tape->is_grad_enabled)
+        unit->ran_pre_backward = unit->needs_backward_unshard = false;
     for (int i = 0; i < count && tape->is_grad_enabled; i++)
         if (outputs[i] && outputs[i]->grad_fn) {
             unit->needs_backward_unshard = true;
@@ -190,6 +216,9 @@ static void finish_backward(struct mpl_tape *tape, void *context)
         struct mpl_fsdp1_unit *unit = &fsdp->units[i];
 
         mpl_fsdp1_reshard(tape, unit, frees_in_backward(fsdp));
+        mpl_drop(tape, unit->watched); /* _finalize_params */
+        unit->watched = NULL;
+        unit->is_watching = false;
         if (fsdp->is_syncing)
             mpl_fsdp1_hand_out_gradient(tape, unit);
         unit->ran_pre_backward = unit->needs_backward_unshard = unit->is_prefetched = false;
@@ -267,6 +296,18 @@ static const struct mpl_hooks fsdp1_hooks = {.cast_input = cast_input,
                                              .post_forward = post_forward,
                                              .is_outside_checkpoint = true};
 
+/* Before GradientCheckpointingLayer models checkpoint what they find in their list of layers: the
+ * wrapper. Without re-entrance its hooks do nothing when it runs again (BACKWARD_PRE), as if it
+ * stood outside. */
+static const struct mpl_hooks hooks_inside = {
+    .cast_input = cast_input, .pre_forward = pre_forward, .post_forward = post_forward};
+
+static bool is_inside_checkpoint(const struct mpl_plan *plan)
+{
+    return plan->training.use_reentrant && !plan->parallelism.activation_checkpointing &&
+           !mpl_version_at_least(&plan->transformers, 4, 52, 0);
+}
+
 static void set_sync(struct mpl_network *network, bool is_wanted)
 {
     struct mpl_fsdp1 *fsdp = network->wrapped;
@@ -299,14 +340,26 @@ static void bring(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
         mpl_ddp_broadcast(tape, list, count);
 }
 
-/* The innermost units are made first. Without from_config the model is loaded on the host and
- * comes to the card unit by unit (device_id). */
+/* Before the units. Without from_config the model is loaded on the host and comes to the card unit
+ * by unit (device_id); one in 4 bits transformers 5 loads whole on every card. */
+static void load(struct mpl_tape *tape, struct mpl_network *network)
+{
+    const struct mpl_plan *plan = network->plan;
+    const bool is_quantized = plan->training.quantization.name != MPL_QUANTIZATION_NONE;
+
+    if (plan->training.from_config ||
+        (is_quantized && mpl_version_at_least(&plan->transformers, 5, 0, 0)))
+        mpl_network_materialize(tape, network);
+    else if (is_quantized)
+        mpl_network_quantize_to_host(tape, network);
+}
+
+/* The innermost units are made first. */
 static void materialize(struct mpl_tape *tape, struct mpl_network *network)
 {
     struct mpl_fsdp1 *fsdp = network->wrapped;
 
-    if (network->plan->training.from_config)
-        mpl_network_materialize(tape, network);
+    load(tape, network);
     for (uint32_t i = 1; i <= fsdp->count; i++) {
         struct mpl_fsdp1_unit *unit = &fsdp->units[i % fsdp->count];
 
@@ -328,6 +381,9 @@ static uint64_t parameter_bytes(const struct mpl_network *network)
         sum = mpl_add(
             sum,
             mpl_round_up(mpl_dtype_bytes(fsdp->units[i].dtype, fsdp->units[i].shard_numel), 512));
+    for (uint32_t i = 0; i < network->parameter_count; i++)
+        if (network->parameters[i].quantized) /* whole on every rank */
+            sum = mpl_add(sum, mpl_quantized_bytes(network->parameters[i].quantized));
     return sum;
 }
 
@@ -392,7 +448,7 @@ enum memplan_status mpl_fsdp1_make_unit(struct mpl_fsdp1 *fsdp, struct mpl_modul
     enum memplan_status status;
 
     *unit = (struct mpl_fsdp1_unit){.fsdp = fsdp, .module = module, .use = -1, .first_call = -1};
-    module->hooks = &fsdp1_hooks;
+    module->hooks = is_inside_checkpoint(fsdp->network->plan) ? &hooks_inside : &fsdp1_hooks;
     module->wrapper = unit;
     if ((status = fill_unit(unit, owned, err)))
         return status;

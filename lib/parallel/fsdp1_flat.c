@@ -7,6 +7,7 @@
  * _use_unsharded_views), _runtime_utils.py (_unshard, _reshard)
  */
 #include "base/bytes.h"
+#include "op/linear_4bit.h"
 #include "parallel/fsdp1_unit.h"
 #include "parallel/ranks.h"
 
@@ -33,6 +34,7 @@ void mpl_fsdp1_lay_out(struct mpl_fsdp1_unit *unit)
     const uint32_t count = unit->count;
     const struct mpl_fsdp1_piece *parameters = unit->pieces + count; /* copied to the far end */
     const uint64_t aligned = ALIGNMENT_BYTES / mpl_dtype_size(unit->compute_dtype);
+    uint64_t numel;
 
     for (uint32_t i = count; i--;)
         unit->pieces[count + i] = unit->pieces[i];
@@ -43,9 +45,9 @@ void mpl_fsdp1_lay_out(struct mpl_fsdp1_unit *unit)
 
         if (fsdp->uses_originals)
             add_padding(unit, aligned);
-        unit->pieces[unit->count++] =
-            (struct mpl_fsdp1_piece){p, unit->numel, mpl_parameter_numel(p)};
-        unit->numel = mpl_add(unit->numel, mpl_parameter_numel(p));
+        numel = mpl_parameter_stored_numel(p);
+        unit->pieces[unit->count++] = (struct mpl_fsdp1_piece){p, unit->numel, numel};
+        unit->numel = mpl_add(unit->numel, numel);
     }
     if (fsdp->uses_originals)
         add_padding(unit, (uint64_t)fsdp->network->plan->parallelism.world_size /
@@ -92,6 +94,8 @@ static void drop_originals(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
             continue;
         mpl_drop(tape, p->tensor);
         p->tensor = NULL;
+        if (p->quantized)
+            p->quantized->packed = NULL;
     }
 }
 

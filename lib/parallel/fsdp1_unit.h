@@ -31,10 +31,12 @@ struct mpl_fsdp1_unit {
     struct mpl_tensor *leaf;     /* the flat parameter as autograd sees it, in compute_dtype */
     struct mpl_tensor *saved;    /* reduced gradient of this backward */
     struct mpl_tensor *gradient; /* reduced gradient between backward and the next forward */
+    struct mpl_tensor *watched;  /* leaf that the hook of a frozen unit holds, or NULL */
 
     int64_t use;        /* in the order of forwards; -1: none */
     int64_t first_call; /* in the order of the first iteration's calls; -1: none */
     bool is_trained;    /* one of its weights is: then the flat parameter is */
+    bool is_watching;   /* the hook of a frozen unit stands on an input */
     bool needs_forward_unshard, needs_backward_unshard, is_prefetched, ran_pre_backward;
 };
 

@@ -110,7 +110,7 @@ static struct mpl_tensor *checkpointed(struct mpl_tape *tape, struct chunk *chun
     const struct mpl_checkpoint_options options = tape->checkpoint;
     struct mpl_tensor **const kwargs[MPL_MAX_KWARGS] = {&chunk->labels}, *result;
 
-    tape->checkpoint = (struct mpl_checkpoint_options){false, false, false};
+    tape->checkpoint = (struct mpl_checkpoint_options){.is_reentrant = false};
     result = mpl_checkpoint(tape, chunk_forward, chunk, h, kwargs);
     tape->checkpoint = options;
     return result;

@@ -25,6 +25,7 @@ static enum memplan_status check_checkpointing(const struct mpl_plan *plan,
     const struct mpl_training *t = &plan->training;
     const bool is_selective = t->activation_checkpointing == MPL_CHECKPOINTING_SELECTIVE;
     const bool is_core = t->activation_checkpointing == MPL_CHECKPOINTING_CORE_ATTENTION;
+    const bool is_full = t->activation_checkpointing == MPL_CHECKPOINTING_FULL;
     const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);
     const bool is_sharded = plan->parallelism.strategy != MPL_STRATEGY_NONE;
     const bool is_zero = plan->parallelism.strategy == MPL_STRATEGY_ZERO1 ||
@@ -64,8 +65,19 @@ static enum memplan_status check_checkpointing(const struct mpl_plan *plan,
          "training.offload_activations: not modelled with weights in 4 bits"},
         {is_zero && is_selective, "/training/activation_checkpointing",
          "training.activation_checkpointing: selective is not modelled with DeepSpeed"},
-        {(is_zero || plan->parallelism.strategy == MPL_STRATEGY_FSDP2) && t->use_reentrant,
-         "/training/use_reentrant", "training.use_reentrant: not modelled with FSDP2 or DeepSpeed"},
+        {plan->parallelism.strategy == MPL_STRATEGY_FSDP1 && t->use_reentrant &&
+             !plan->parallelism.activation_checkpointing &&
+             mpl_version_at_least(&plan->transformers, 4, 52, 0) &&
+             !mpl_version_at_least(&plan->transformers, 4, 53, 0),
+         "/training/use_reentrant",
+         "training.use_reentrant: not modelled with FSDP1 and transformers 4.52, some of whose "
+         "families checkpoint around the unit and some within"},
+        {plan->parallelism.activation_checkpointing && !is_full,
+         "/parallelism/"
+         "activation_checkpointing",
+         "parallelism.activation_checkpointing: needs training.activation_checkpointing full"},
+        {is_zero && t->use_reentrant, "/training/use_reentrant",
+         "training.use_reentrant: not modelled with DeepSpeed"},
         {is_sharded && t->offload_activations, "/training/offload_activations",
          "training.offload_activations: not modelled with a sharding strategy"},
     };
@@ -156,7 +168,8 @@ static enum memplan_status check_wrapped_loss(const struct mpl_plan *plan,
     const struct mpl_loss_spec *l = &plan->training.loss;
     const struct mpl_parallelism *p = &plan->parallelism;
     const bool is_ddp = p->strategy == MPL_STRATEGY_DDP;
-    const bool reads_head = l->name == MPL_LOSS_FUSED_LINEAR || l->name == MPL_LOSS_CHUNKED_NLL;
+    const bool reads_head = l->name == MPL_LOSS_FUSED_LINEAR || l->name == MPL_LOSS_CHUNKED_NLL ||
+                            l->name == MPL_LOSS_FUSED_LM_HEAD;
     const bool has_model = l->name == MPL_LOSS_FORWARD_KL ||
                            (l->name == MPL_LOSS_DPO && l->reference == MPL_REFERENCE_MODEL);
     const struct mpl_gap gaps[] = {
@@ -167,9 +180,6 @@ static enum memplan_status check_wrapped_loss(const struct mpl_plan *plan,
               p->strategy == MPL_STRATEGY_ZERO3),
          "/training/loss/name",
          "training.loss.name: only cross_entropy is modelled with zero1, zero2 and zero3"},
-        {(l->name == MPL_LOSS_FUSED_LM_HEAD || l->name == MPL_LOSS_GRPO) && !is_ddp,
-         "/training/loss/name",
-         "training.loss.name: fused_lm_head and grpo are not modelled over sharded weights"},
         {l->name == MPL_LOSS_CHUNKED && is_ddp && (p->static_graph || p->find_unused_parameters),
          "/training/loss/name",
          "training.loss.name: chunked_cross_entropy is not modelled with static_graph or "
@@ -331,9 +341,16 @@ enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct mempl
          "/training/quantization/storage_dtype",
          "training.quantization.storage_dtype: over shards expected the format of the weights, and "
          "of parallelism.param_dtype"},
-        {is_quantized && is_sharded && plan->parallelism.strategy != MPL_STRATEGY_FSDP2,
+        {is_quantized && is_sharded && plan->parallelism.strategy != MPL_STRATEGY_FSDP2 &&
+             plan->parallelism.strategy != MPL_STRATEGY_FSDP1,
          "/training/quantization",
-         "training.quantization: not modelled with fsdp1, zero1 and zero2; modelled: fsdp2, ddp"},
+         "training.quantization: not modelled with zero1, zero2 and zero3; modelled: fsdp1, fsdp2, "
+         "ddp"},
+        {is_quantized && plan->parallelism.strategy == MPL_STRATEGY_FSDP1 &&
+             t->quantization.storage_dtype == MPL_DTYPE_NONE,
+         "/training/quantization/storage_dtype",
+         "training.quantization.storage_dtype: FSDP1 cannot flatten uint8 (null); give the format "
+         "of the weights"},
         {is_quantized && is_sharded && t->quantization.storage_dtype == MPL_DTYPE_NONE,
          "/training/quantization/storage_dtype",
          "training.quantization.storage_dtype: uint8 (null), which fsdp2 leaves whole on every "
@@ -341,8 +358,10 @@ enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct mempl
          "is not modelled over shards; give the format of the weights"},
         {is_quantized && t->prepare_for_kbit && is_sharded, "/training/prepare_for_kbit",
          "training.prepare_for_kbit: not modelled over sharded weights"},
-        {has_lora && plan->parallelism.cpu_offload, "/parallelism/cpu_offload",
-         "parallelism.cpu_offload: not modelled with training.lora"},
+        {has_lora && plan->parallelism.cpu_offload &&
+             plan->parallelism.strategy != MPL_STRATEGY_FSDP1,
+         "/parallelism/cpu_offload",
+         "parallelism.cpu_offload: with training.lora modelled for fsdp1 only"},
         {is_quantized && !has_lora, "/training/quantization",
          "training.quantization: quantised weights do not train; modelled with training.lora"},
         {t->prepare_for_kbit && !has_lora, "/training/prepare_for_kbit",

@@ -394,6 +394,7 @@ struct mpl_parallelism {
     enum mpl_offload offload_param;
     enum mpl_dtype communication_data_type, grad_accum_dtype; /* MPL_DTYPE_NONE: the weights' */
     bool use_orig_params, sync_module_states, limit_all_gathers, forward_prefetch;
+    bool activation_checkpointing; /* checkpoint_wrapper within FSDP1's units */
 };
 
 struct mpl_device {

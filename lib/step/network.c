@@ -141,6 +141,12 @@ struct mpl_shape mpl_parameter_stored_shape(const struct mpl_parameter *paramete
                                    : parameter->shape;
 }
 
+uint64_t mpl_parameter_stored_numel(const struct mpl_parameter *parameter)
+{
+    return parameter->packed_numel ? (uint64_t)parameter->packed_numel
+                                   : mpl_parameter_numel(parameter);
+}
+
 /* Rows of the first chunk: shards are cut along dimension 0 (torch.chunk). */
 static int64_t shard_rows(const struct mpl_parameter *parameter)
 {
@@ -235,6 +241,8 @@ void mpl_network_materialize_one(struct mpl_tape *tape, struct mpl_network *netw
         if (mpl_parameter_is_short(p))
             narrow(tape, p, p->shard);
     } else {
+        if (p->packed_numel && p->quantized->absmax) /* packed, from the host */
+            shape = mpl_parameter_stored_shape(p);
         p->tensor = new_leaf(tape, p, "empty.memory_format", &shape);
     }
 }
@@ -364,6 +372,20 @@ static void make_all(struct mpl_tape *tape, struct mpl_network *network, bool ar
         mpl_network_materialize_one(tape, network, i);
         if (p->quantized && !is_in_place)
             mpl_drop(tape, quantize(tape, network, i, false));
+    }
+}
+
+void mpl_network_quantize_to_host(struct mpl_tape *tape, struct mpl_network *network)
+{
+    for (uint32_t i = 0; i < network->parameter_count; i++) {
+        struct mpl_parameter *p = &network->parameters[i];
+
+        if (!p->quantized || tape->is_stopped)
+            continue;
+        mpl_network_materialize_one(tape, network, i);
+        mpl_drop(tape, quantize(tape, network, i, false));
+        mpl_drop(tape, p->tensor);
+        p->tensor = p->quantized->packed = NULL;
     }
 }
 

@@ -151,6 +151,9 @@ uint64_t mpl_parameter_numel(const struct mpl_parameter *parameter);
 /** The tensor that is sharded for a parameter: its own shape, or that of the packed weight. */
 struct mpl_shape mpl_parameter_stored_shape(const struct mpl_parameter *parameter);
 
+/** Elements of that tensor. */
+uint64_t mpl_parameter_stored_numel(const struct mpl_parameter *parameter);
+
 /** Elements of what this rank keeps of one parameter: all, or the first shard (the largest one). */
 uint64_t mpl_parameter_local_numel(const struct mpl_parameter *parameter);
 
@@ -171,6 +174,11 @@ void mpl_network_materialize_one(struct mpl_tape *tape, struct mpl_network *netw
 
 /** The same for every parameter. */
 void mpl_network_materialize(struct mpl_tape *tape, struct mpl_network *network);
+
+/** Weights in 4 bits are made on the card one after another, and what is packed goes to the host;
+ * their statistics stay. (transformers 4.x under FSDP: modeling_utils.py,
+ * _load_state_dict_into_meta_model) */
+void mpl_network_quantize_to_host(struct mpl_tape *tape, struct mpl_network *network);
 
 /** The end of model(batch), where a loss is computed from its outputs (held): the root's hooks.
  * Without this call it is the end of network->forward. */

@@ -11,6 +11,7 @@
 #include "part/adapter.h"
 #include "part/float8.h"
 #include "part/te.h"
+#include "spec/text.h"
 #include "step/around.h"
 #include "step/frozen.h"
 #include "step/reference.h"
@@ -68,6 +69,8 @@ static void set_up_tape(struct mpl_tape *tape, const struct mpl_plan *plan,
         .is_reentrant = plan->training.use_reentrant,
         .is_selective = plan->training.activation_checkpointing == MPL_CHECKPOINTING_SELECTIVE,
         .has_no_early_stop = !plan->training.checkpoint_early_stop,
+        .passes_kwargs = plan->parallelism.activation_checkpointing ||
+                         !mpl_version_at_least(&plan->transformers, 4, 52, 0),
     };
     tape->cudnn_attention = plan->device.cudnn_attention != MPL_FALSE;
     if (plan->device.compute_capability > 0)

@@ -7,11 +7,13 @@
  */
 #include "tape/tape.h"
 
-/* The node's ctx: it lives as long as the node. */
+/* The node's ctx: it lives as long as the node. A tensor that was passed is saved, and goes with
+ * what the node saved; a tuple of tensors, and what the called closure holds, stay. */
 struct call {
     mpl_forward *forward;
     void *context;
     enum mpl_dtype autocast;
+    bool is_saved; /* kwargs */
     struct mpl_tensor *kwargs[MPL_MAX_KWARGS];
 };
 
@@ -19,7 +21,7 @@ struct call {
 static void reentrant_backward(struct mpl_tape *tape, struct mpl_node *node,
                                struct mpl_tensor **out, struct mpl_tensor **in)
 {
-    const struct call *call = node->context;
+    struct call *call = node->context;
     struct mpl_tensor *input = mpl_unpack(tape, &node->saved[0]), *leaf, *result;
 
     if (input->is_void)
@@ -37,6 +39,10 @@ static void reentrant_backward(struct mpl_tape *tape, struct mpl_node *node,
     if (leaf->grad)
         in[0] = mpl_hold(leaf->grad);
     mpl_drop(tape, leaf);
+    for (int i = MPL_PAIR_KWARGS; i < MPL_MAX_KWARGS && call->is_saved; i++) {
+        mpl_drop(tape, call->kwargs[i]);
+        call->kwargs[i] = NULL;
+    }
 }
 
 static struct mpl_tensor *run_without_graph(struct mpl_tape *tape, const struct call *call,
@@ -63,7 +69,10 @@ struct mpl_tensor *mpl_checkpoint_reentrant(struct mpl_tape *tape, mpl_forward *
         mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
         return tape->void_tensor;
     }
-    *call = (struct call){.forward = forward, .context = context, .autocast = tape->autocast};
+    *call = (struct call){.forward = forward,
+                          .context = context,
+                          .autocast = tape->autocast,
+                          .is_saved = tape->checkpoint.passes_kwargs};
     if (node) {
         node->context = call;
         node->owned = call->kwargs;

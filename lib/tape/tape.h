@@ -30,7 +30,8 @@
 struct mpl_tape;
 struct mpl_node;
 
-#define MPL_MAX_KWARGS 5 /* locals that a checkpointed call keeps alive */
+#define MPL_MAX_KWARGS  5 /* locals that a checkpointed call keeps alive */
+#define MPL_PAIR_KWARGS 2 /* the first of them are one argument: the pair of cosine and sine */
 
 #define MPL_TAPE_MAX_REQUESTS ((size_t)1 << 22)
 #define MPL_TAPE_LIMIT_TEXT   "the run makes more than 4194304 tensors"
@@ -102,6 +103,8 @@ struct mpl_checkpoint_options {
     bool is_reentrant; /* use_reentrant=True: forward without a graph, backward inside backward */
     bool is_selective; /* results of products and attention are kept (torchtitan's SelectiveAC) */
     bool has_no_early_stop; /* recomputation goes on to the call's end */
+    bool passes_kwargs; /* is_reentrant: all are arguments, and what is no pair of tensors is saved
+                         */
 };
 
 /** What is left on the device of a tensor that went to the host: enough to make it again. */

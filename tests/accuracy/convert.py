@@ -41,8 +41,9 @@ OWN_CODE = (
 # Release of transformers that was current in a month, where a point gives a date and no release.
 RELEASED = (
     ((2024, 4), "4.40.2"), ((2024, 6), "4.41.2"), ((2024, 7), "4.42.4"), ((2024, 8), "4.44.2"),
-    ((2024, 10), "4.45.2"), ((2024, 12), "4.47.1"),
+    ((2024, 10), "4.45.2"), ((2024, 12), "4.47.1"), ((2025, 1), "4.48.0"),
 )
+SINCE_TRL_0_14 = "4.48.0"  # both are of 2025-01
 
 # Card names of the points, and those of memplan's table.
 CARDS = (
@@ -135,6 +136,9 @@ def releases(point):
     elif "transformers 4.2x" in name:
         software["transformers"] = "4.57.0"  # the first one whose masks for BERT are modelled
         replaced.append("transformers 4.57.0 stands for 4.2x")
+    elif name.startswith("fsdp_qlora"):
+        software["transformers"] = "4.40.0"
+        replaced.append("transformers 4.40.0 stands for an older one")
     elif "Liger-Kernel 0.1-0.2" in name and "fused" in text(point, "loss"):
         software["transformers"] = "4.48.0"  # the first one with which that loss is modelled
         replaced.append("transformers 4.48.0 stands for one of 2024-08")
@@ -145,7 +149,7 @@ def releases(point):
         current = [release for since, release in RELEASED if since <= month]
         if month < (2024, 4):
             replaced.append("transformers 4.40.0 stands for an older one")
-        if month < (2025, 1):
+        if month < (2025, 3):
             software["transformers"] = current[-1] if current else "4.40.0"
     return software, replaced
 
@@ -157,6 +161,8 @@ def framework(point, software):
         section = {"name": "trl-sft"}
         if found:
             section["version"] = found.group(1)
+        elif software.get("transformers") == SINCE_TRL_0_14:
+            section["version"] = "0.14.0"
         return section
     if re.search(r"fsdp_qlora|llama-recipes|OpenRLHF|peft dev|peft method", name):
         return {"name": "loop"}
@@ -273,6 +279,9 @@ def adapters(point, plan):
         training["lora"]["use_dora"] = True
     if point["id"].startswith("peft-metamath"):
         training["lora"]["adapter_dtype"] = "bfloat16"  # autocast_adapter_dtype: false
+    if point["id"].startswith("fsdpqlora"):
+        # train.py: lora_dropout, and a peft that gave adapters the format of what they adapt.
+        training["lora"].update(dropout=0.1, adapter_dtype="bfloat16")
     if plan["parallelism"]["strategy"] == "fsdp1":
         # peft's fsdp_auto_wrap_policy, which the Trainer and llama-recipes take.
         plan["parallelism"]["wrap"] = "layer+adapters"
@@ -343,6 +352,23 @@ def device(point):
     return section
 
 
+def fsdp_checkpointing(point, plan):
+    """FSDP's own option: checkpoint_wrapper, which accelerate makes without re-entrance."""
+    if "FSDP activation checkpointing" not in text(point, "activation_checkpointing"):
+        if not point["id"].startswith("fsdpqlora"):
+            return
+    if plan["parallelism"]["strategy"] == "fsdp1":
+        plan["parallelism"]["activation_checkpointing"] = True
+        plan["training"].setdefault("use_reentrant", False)
+
+
+def fsdp_qlora(point, plan):
+    """What its train.py sets."""
+    if text(point, "framework").startswith("fsdp_qlora"):
+        plan["training"]["gradient_clipping"] = 0.3
+        plan["parallelism"]["use_orig_params"] = False
+
+
 def old_pytorch(point, plan):
     """Before PyTorch 2.0 zero_grad kept zeroed gradients; the Trainer of 4.2x called it so."""
     if "transformers 4.2x" in text(point, "framework"):
@@ -378,6 +404,8 @@ def convert(point):
     optimizer(point, plan)
     loss(point, plan)
     adapters(point, plan)
+    fsdp_checkpointing(point, plan)
+    fsdp_qlora(point, plan)
     old_pytorch(point, plan)
     if software:
         plan["software"] = software

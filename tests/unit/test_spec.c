@@ -202,6 +202,8 @@ static const struct {
      MEMPLAN_ERR_UNSUPPORTED, "/parallelism/param_dtype", "needed"},
     {"parallelism={\"strategy\":\"fsdp1\",\"world_size\":4,\"limit_all_gathers\":false}",
      MEMPLAN_OK, NULL, NULL},
+    {"parallelism={\"strategy\":\"fsdp1\",\"world_size\":4,\"activation_checkpointing\":true}",
+     MEMPLAN_ERR_UNSUPPORTED, "/parallelism/activation_checkpointing", "full"},
     {"parallelism={\"strategy\":\"fsdp1\",\"world_size\":4,\"cpu_offload\":true,"
      "\"sharding_strategy\":\"NO_SHARD\"}",
      MEMPLAN_ERR_UNSUPPORTED, "/parallelism/cpu_offload", "one shard"},
