@@ -130,7 +130,9 @@ static void post_forward(struct mpl_tape *tape, void *wrapper, struct mpl_tensor
     for (int i = 0; i < count && tape->is_grad_enabled; i++)
         if (outputs[i])
             mpl_add_pre_hook(tape, outputs[i], pre_backward, group);
-    if (group == fsdp->groups) { /* the root: no group after it will free the last buffer */
+    /* The root of this forward, which a layer that runs again with re-entrance is itself: no group
+     * after it will free the last buffer. */
+    if (group == fsdp->groups || tape->is_in_backward) {
         mpl_drop(tape, fsdp->last_gather);
         fsdp->last_gather = NULL;
     }

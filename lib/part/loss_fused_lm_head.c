@@ -304,6 +304,7 @@ static struct scores score(struct mpl_tape *tape, struct mpl_lm *lm, struct mpl_
     mpl_drop(tape, flat.is_top1);
     count_true(tape, *mask); /* the model's own loss, which nobody takes */
     mpl_drop(tape, h);
+    mpl_network_leave(tape, lm->network, &scores.log_probs, 1);
     return scores;
 }
 

@@ -32,7 +32,9 @@ static struct mpl_tensor *per_token(struct mpl_tape *tape, struct mpl_lm *lm,
     mpl_drop(tape, h);
     if (logits->is_void)
         return logits;
+    mpl_network_leave(tape, lm->network, &logits, 1);
     mpl_rebind(tape, &logits, mpl_op_narrow(tape, logits, 1, completion));
+    mpl_rebind(tape, &logits, mpl_op_narrow(tape, logits, 1, completion)); /* [-completion:] */
     mpl_rebind(tape, &logits, mpl_op_div_scalar(tape, logits));
     index = mpl_hold(mpl_op_narrow(tape, batch->input_ids, 1, completion));
     scores = mpl_hold(mpl_loss_selective(tape, logits, index));
