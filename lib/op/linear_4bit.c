@@ -328,7 +328,8 @@ struct mpl_tensor *mpl_op_linear_4bit(struct mpl_tape *tape, struct mpl_tensor *
     const enum mpl_dtype given = (enum mpl_dtype)x->dtype;
     struct mpl_tensor *argument = mpl_hold(x), *a, *out;
     struct mpl_node *node;
-    bool was_enabled = tape->is_grad_enabled;
+    const bool was_enabled = tape->is_grad_enabled;
+    const bool was_selective = tape->checkpoint.is_selective;
 
     a = mpl_hold(weight->compute == MPL_DTYPE_NONE ? mpl_return(mpl_hold(argument))
                                                    : mpl_op_to(tape, argument, weight->compute));
@@ -336,7 +337,9 @@ struct mpl_tensor *mpl_op_linear_4bit(struct mpl_tape *tape, struct mpl_tensor *
     if (node)
         node->context = weight;
     tape->is_grad_enabled = false;
+    tape->checkpoint.is_selective = false; /* the product is inside bitsandbytes' own operator */
     out = a->is_void ? tape->void_tensor : multiply(tape, a, weight, bias);
+    tape->checkpoint.is_selective = was_selective;
     tape->is_grad_enabled = was_enabled;
     mpl_set_history(tape, out, node, 0);
     out = mpl_op_to(tape, out, given);

@@ -35,10 +35,6 @@ static enum memplan_status check_checkpointing(const struct mpl_plan *plan,
          "training.use_reentrant: selective checkpointing needs use_reentrant false"},
         {is_selective && t->offload_activations, "/training/offload_activations",
          "training.offload_activations: not modelled with selective checkpointing"},
-        {is_selective && (t->lora.use_dora || t->quantization.name != MPL_QUANTIZATION_NONE),
-         "/training/activation_checkpointing",
-         "training.activation_checkpointing: selective is not modelled with DoRA or weights in 4 "
-         "bits"},
         {is_selective && plan->model.num_local_experts, "/training/activation_checkpointing",
          "training.activation_checkpointing: selective is not modelled with experts"},
         {is_core && config && (config->has_own_attention || config->task == MPL_TASK_MASKED_LM),
@@ -264,8 +260,12 @@ static enum memplan_status check_flex(const struct mpl_plan *plan, struct mempla
          "training.attention: this family has no flex_attention, or it is not modelled"},
         {m->kv_lora_rank > 0, "/training/attention",
          "training.attention: flex_attention of latent attention is not modelled"},
-        {plan->parallelism.strategy != MPL_STRATEGY_NONE, "/training/attention",
-         "training.attention: flex_attention is not modelled over sharded weights"},
+        {plan->parallelism.strategy != MPL_STRATEGY_NONE &&
+             plan->parallelism.strategy != MPL_STRATEGY_DDP &&
+             plan->parallelism.strategy != MPL_STRATEGY_FSDP1 &&
+             plan->parallelism.strategy != MPL_STRATEGY_FSDP2,
+         "/training/attention",
+         "training.attention: flex_attention is not modelled with DeepSpeed"},
         {!mpl_version_at_least(&plan->pytorch, 2, 9, 0), "/software/pytorch",
          "software.pytorch: flex_attention is modelled from 2.9 on"},
         {!mpl_version_at_least(&plan->transformers, 5, 0, 0), "/software/transformers",

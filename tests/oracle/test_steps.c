@@ -84,6 +84,8 @@ static struct {
     {.name = "fsdp1-reentrant-card.jsonl", .is_card = true},
     {.name = "shard-loss-card.jsonl", .is_card = true},
     {.name = "fsdp2-reentrant-card.jsonl", .is_card = true},
+    {.name = "shard-flex-card.jsonl", .is_card = true},
+    {.name = "selective-card.jsonl", .is_card = true},
     {.name = "ranks-card.jsonl", .is_card = true},
     {.name = "moments-card.jsonl", .is_card = true},
     {.name = "zero-card.jsonl", .is_card = true, .has_copies = true},
