@@ -13,7 +13,6 @@
 #include "base/bytes.h"
 #include "base/fail.h"
 #include "op/linear_4bit.h"
-#include "parallel/ddp.h"
 #include "parallel/fsdp1_unit.h"
 #include "spec/text.h"
 
@@ -315,55 +314,16 @@ static void set_sync(struct mpl_network *network, bool is_wanted)
     fsdp->is_syncing = is_wanted;
 }
 
-/* Weights of one unit come to the card, unless they were made there, and are sent to all ranks. */
-static void bring(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit)
-{
-    struct mpl_network *network = unit->fsdp->network;
-    struct mpl_parameter **list = mpl_arena_zalloc(
-        &tape->arena, (unit->count + network->parameter_count + 1) * sizeof(*list));
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < network->parameter_count && is_root(unit) && list; i++)
-        if (network->parameters[i].is_buffer) {
-            if (!network->parameters[i].tensor)
-                mpl_network_materialize_one(tape, network, i);
-            list[count++] = &network->parameters[i];
-        }
-    for (uint32_t i = 0; i < unit->count; i++)
-        if (unit->pieces[i].parameter && !unit->pieces[i].parameter->tensor)
-            mpl_network_materialize_one(
-                tape, network, (uint32_t)(unit->pieces[i].parameter - network->parameters));
-    for (uint32_t i = 0; i < unit->count && list; i++)
-        if (unit->pieces[i].parameter)
-            list[count++] = unit->pieces[i].parameter;
-    if (network->plan->parallelism.sync_module_states)
-        mpl_ddp_broadcast(tape, list, count);
-}
-
-/* Before the units. Without from_config the model is loaded on the host and comes to the card unit
- * by unit (device_id); one in 4 bits transformers 5 loads whole on every card. */
-static void load(struct mpl_tape *tape, struct mpl_network *network)
-{
-    const struct mpl_plan *plan = network->plan;
-    const bool is_quantized = plan->training.quantization.name != MPL_QUANTIZATION_NONE;
-
-    if (plan->training.from_config ||
-        (is_quantized && mpl_version_at_least(&plan->transformers, 5, 0, 0)))
-        mpl_network_materialize(tape, network);
-    else if (is_quantized)
-        mpl_network_quantize_to_host(tape, network);
-}
-
 /* The innermost units are made first. */
 static void materialize(struct mpl_tape *tape, struct mpl_network *network)
 {
     struct mpl_fsdp1 *fsdp = network->wrapped;
 
-    load(tape, network);
+    mpl_fsdp1_load(tape, network);
     for (uint32_t i = 1; i <= fsdp->count; i++) {
         struct mpl_fsdp1_unit *unit = &fsdp->units[i % fsdp->count];
 
-        bring(tape, unit);
+        mpl_fsdp1_bring(tape, unit);
         mpl_fsdp1_flatten(tape, unit);
         if (unit->leaf->is_void || !unit->is_trained)
             continue;

@@ -67,6 +67,13 @@ enum memplan_status mpl_fsdp1_make_unit(struct mpl_fsdp1 *fsdp, struct mpl_modul
 enum memplan_status mpl_fsdp1_wrap_adapters(struct mpl_fsdp1 *fsdp, struct mpl_module *module,
                                             bool *owned, struct memplan_error *err);
 
+/** Before the units. Without from_config the model is loaded on the host and comes to the card unit
+ * by unit (device_id); one in 4 bits transformers 5 loads whole on every card. (fsdp1_load.c) */
+void mpl_fsdp1_load(struct mpl_tape *tape, struct mpl_network *network);
+
+/** Weights of one unit come to the card, unless they were made there, and are sent to all ranks. */
+void mpl_fsdp1_bring(struct mpl_tape *tape, struct mpl_fsdp1_unit *unit);
+
 /** Lays out the flat parameter of a unit whose pieces are its parameters: alignment, padding. */
 void mpl_fsdp1_lay_out(struct mpl_fsdp1_unit *unit);
 
