@@ -78,7 +78,7 @@ static void add_selectors(struct mpl_network *network, struct mpl_eagle3 *e)
     const enum mpl_dtype dtypes[] = {MPL_INT64, MPL_BOOL};
 
     for (int i = 0; i < 2; i++) {
-        const int of = s->release->casts_model ? 1 - i : i;
+        const int of = s->release->freezes_head ? 1 - i : i;
 
         e->selectors[i] = mpl_network_add_buffer(network, names[of], mpl_shape1(mpl_dim(rows[of])));
         mpl_network_set_dtype(network, e->selectors[i], dtypes[of]);
@@ -90,7 +90,7 @@ static void add_vocabulary(struct mpl_network *network, struct mpl_eagle3 *e)
     const struct mpl_eagle3_sizes *s = &e->sizes;
 
     e->embed = add(network, "embed_tokens.weight", s->vocab, s->hidden, false);
-    e->head = add(network, "lm_head.weight", s->draft_vocab, s->hidden, !s->release->casts_model);
+    e->head = add(network, "lm_head.weight", s->draft_vocab, s->hidden, !s->release->freezes_head);
     e->verifier_head = add(network, "verifier_lm_head.weight", s->draft_vocab, s->hidden, false);
 }
 
@@ -103,7 +103,7 @@ static void add_norm(struct mpl_network *network, struct mpl_eagle3 *e)
 static void describe(struct mpl_network *network, struct mpl_eagle3 *e)
 {
     const struct mpl_eagle3_sizes *s = &e->sizes;
-    const bool is_late = s->release->casts_model;
+    const bool is_late = s->release->freezes_head;
 
     network->modules[0].name = "root";
     add_selectors(network, e);
@@ -243,6 +243,7 @@ static void drop_batch(struct mpl_tape *tape, struct mpl_eagle3_batch *b)
     mpl_drop(tape, b->loss_mask);
     mpl_drop(tape, b->lengths);
     mpl_drop(tape, b->position_ids);
+    mpl_drop(tape, b->document_ids);
 }
 
 /* Python's full collection, when it runs after each step, takes what compiling left. */
@@ -262,7 +263,7 @@ static void make_batch(struct mpl_tape *tape, struct mpl_network *network)
     const struct mpl_training *t = &network->plan->training;
     const struct mpl_dim n = e->sizes.tokens;
     const int64_t h = e->sizes.hidden;
-    struct mpl_eagle3_batch batch;
+    struct mpl_eagle3_batch batch = {0};
 
     e->is_first = !e->batch.input_ids;
     collect_garbage(tape, e);
@@ -271,8 +272,11 @@ static void make_batch(struct mpl_tape *tape, struct mpl_network *network)
     batch.hidden_states = input(tape, t->batch_dtype, mpl_eagle3_shape(e, 3 * h));
     batch.last_hidden_states = input(tape, t->batch_dtype, mpl_eagle3_shape(e, h));
     batch.loss_mask = input(tape, MPL_BOOL, mpl_shape1(n));
-    batch.lengths = input(tape, MPL_INT64, mpl_shape1(mpl_dim(t->documents)));
+    if (!e->sizes.release->has_autocast)
+        batch.lengths = input(tape, MPL_INT64, mpl_shape1(mpl_dim(t->documents)));
     batch.position_ids = input(tape, MPL_INT64, mpl_shape1(n));
+    if (e->sizes.release->has_autocast)
+        batch.document_ids = input(tape, MPL_INT64, mpl_shape1(n));
     tape->category = MPL_CATEGORY_TEMPORARY;
     drop_batch(tape, &e->batch);
     e->batch = batch;
@@ -331,12 +335,13 @@ static enum memplan_status build_speculators(struct mpl_network *network, struct
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while building the model");
     e->network = network;
     mpl_eagle3_set_sizes(network->plan, &e->sizes);
-    e->code = e->sizes.is_eager             ? &mpl_eagle3_eager_code
-              : e->sizes.release->sums_rows ? &mpl_eagle3_rows_code
-                                            : &mpl_eagle3_compiled_code;
+    e->code = e->sizes.is_eager                  ? &mpl_eagle3_eager_code
+              : e->sizes.release->has_fused_loss ? &mpl_eagle3_fused_code
+              : e->sizes.release->sums_rows      ? &mpl_eagle3_rows_code
+                                                 : &mpl_eagle3_compiled_code;
     if ((status = check(network, &e->sizes, err)))
         return status;
-    e->output_cap = (uint32_t)(6 * e->sizes.steps + 3);
+    e->output_cap = (uint32_t)(7 * e->sizes.steps + 3);
     e->outputs = mpl_arena_zalloc(network->arena, e->output_cap * sizeof(*e->outputs));
     e->old_outputs = mpl_arena_zalloc(network->arena, e->output_cap * sizeof(*e->outputs));
     if (!e->outputs || !e->old_outputs)

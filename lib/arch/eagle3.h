@@ -58,7 +58,7 @@ struct mpl_eagle3_mask {
 
 struct mpl_eagle3_batch {
     struct mpl_tensor *input_ids, *hidden_states, *last_hidden_states, *loss_mask, *lengths,
-        *position_ids;
+        *position_ids, *document_ids;
 };
 
 struct mpl_eagle3_code;
@@ -227,7 +227,7 @@ struct mpl_eagle3_code {
 };
 
 extern const struct mpl_eagle3_code mpl_eagle3_compiled_code, mpl_eagle3_eager_code,
-    mpl_eagle3_rows_code;
+    mpl_eagle3_rows_code, mpl_eagle3_fused_code;
 
 void mpl_eagle3_mask_make(struct mpl_tape *tape, struct mpl_eagle3 *e);
 void mpl_eagle3_mask_extend(struct mpl_tape *tape, struct mpl_eagle3 *e);
@@ -246,6 +246,11 @@ struct mpl_tensor *mpl_eagle3_loss(struct mpl_tape *tape, struct mpl_eagle3 *e,
 
 struct mpl_tensor *mpl_eagle3_rows_loss(struct mpl_tape *tape, struct mpl_eagle3 *e,
                                         struct mpl_tensor *logits, struct mpl_tensor *targets);
+
+/** What a step of the summed losses leaves for the metrics; ids: of both sides [m], which end here.
+ */
+void mpl_eagle3_rows_metrics(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl_dim m,
+                             struct mpl_tensor *const ids[2]);
 
 /** The node of a compiled loss; kept: float32 [tokens] four times, and the denominator, whose names
  * end here. */

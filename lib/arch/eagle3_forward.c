@@ -117,6 +117,21 @@ void mpl_eagle3_rotary(struct mpl_tape *tape, struct mpl_eagle3 *e, const struct
     mpl_eagle3_assign(tape, &e->cos, cos);
 }
 
+/* From 0.7.0 on the next step's input ids are the real ones, moved by one for each step. */
+static void force(struct mpl_tape *tape, struct mpl_eagle3 *e, struct locals *l)
+{
+    struct mpl_tensor *best = token_ids(tape, e), *tokens, *zeros, *moved;
+
+    mpl_drop(tape, l->ids);
+    tokens = token_ids(tape, e);
+    zeros = mpl_eagle3_make(tape, MPL_INT64, mpl_dim(e->ttt_step), 0);
+    moved = token_ids(tape, e);
+    mpl_drop(tape, zeros);
+    mpl_drop(tape, best);
+    l->ids = moved;
+    mpl_eagle3_return(e, tokens);
+}
+
 /* The next step's input ids: the drafted tokens, mapped to the verifier's vocabulary. */
 static void draft(struct mpl_tape *tape, struct mpl_eagle3 *e, struct locals *l)
 {
@@ -167,7 +182,10 @@ static void ttt_step(struct mpl_tape *tape, struct mpl_eagle3 *e, struct locals 
     mpl_drop(tape, normed);
     mpl_rebind(tape, &l->step_loss, e->code->loss(tape, e, l->logits, l->targets));
     add_in_place(tape, &l->loss, l->step_loss);
-    draft(tape, e, l);
+    if (e->sizes.release->has_autocast)
+        force(tape, e, l);
+    else
+        draft(tape, e, l);
     e->code->mask_extend(tape, e);
     mpl_eagle3_assign(tape, &e->positions, token_ids(tape, e));
 }

@@ -106,7 +106,7 @@ void mpl_eagle3_load(struct mpl_tape *tape, struct mpl_network *network)
         mpl_network_materialize(tape, network);
         return;
     }
-    if (!e->sizes.release->casts_model) {
+    if (!e->sizes.release->freezes_head) {
         shard_loaded(tape, network);
         return;
     }

@@ -47,7 +47,10 @@ void mpl_eagle3_mask_make(struct mpl_tape *tape, struct mpl_eagle3 *e)
     struct mpl_block_mask made;
     struct mpl_tensor *ids;
 
-    document_ids(tape, e, &ids);
+    if (e->sizes.release->has_autocast)
+        ids = mpl_hold(e->batch.document_ids);
+    else
+        document_ids(tape, e, &ids);
     mpl_block_mask_make(tape, mpl_dim(1), mpl_eagle3_blocks(e), &made);
     e->mask =
         (struct mpl_eagle3_mask){{made.number, ids, made.full_number, made.full_list, made.q_number,

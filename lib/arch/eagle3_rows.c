@@ -17,6 +17,12 @@ static struct mpl_tensor *number(struct mpl_tape *tape, enum mpl_dtype dtype)
     return mpl_hold(mpl_empty(tape, "empty_strided_cuda", dtype, &scalar));
 }
 
+/* The format of the loss and what it is divided by. */
+static enum mpl_dtype loss_dtype(const struct mpl_eagle3 *e)
+{
+    return e->sizes.release->has_autocast ? MPL_FLOAT32 : e->sizes.root_dtype;
+}
+
 /* Right tokens among the masked ones, of all and of those that were right so far. ids: of both
  * sides [m]; they end here. */
 static void accuracy(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl_dim m,
@@ -29,16 +35,26 @@ static void accuracy(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl_dim
     selected = mpl_eagle3_make(tape, MPL_BOOL, m, 0); /* masked_select */
     mpl_eagle3_return(e, number(tape, MPL_FLOAT32));  /* full_correct, which is cond_correct */
     mpl_eagle3_return(e, number(tape, MPL_FLOAT32));  /* full_total */
+    if (e->sizes.release->has_autocast)
+        mpl_eagle3_return(e, number(tape, MPL_FLOAT32)); /* cond_correct, cloned */
     mpl_drop(tape, selected);
     mpl_drop(tape, ids[0]);
     mpl_drop(tape, ids[1]);
+}
+
+void mpl_eagle3_rows_metrics(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl_dim m,
+                             struct mpl_tensor *const ids[2])
+{
+    accuracy(tape, e, m, ids);
+    mpl_eagle3_return(e, number(tape, loss_dtype(e))); /* the step's loss, cloned */
+    mpl_eagle3_return(e, number(tape, MPL_FLOAT32));   /* how many losses: one */
 }
 
 struct mpl_tensor *mpl_eagle3_rows_loss(struct mpl_tape *tape, struct mpl_eagle3 *e,
                                         struct mpl_tensor *logits, struct mpl_tensor *targets)
 {
     const struct mpl_dim m = {e->sizes.tokens.n - e->ttt_step + 1, e->sizes.tokens.degree};
-    const enum mpl_dtype dtype = e->sizes.root_dtype;
+    const enum mpl_dtype dtype = loss_dtype(e);
     struct mpl_tensor *kept[MPL_EAGLE3_LOSS_ROWS + 1], *each, *ids[2], *loss;
 
     for (int i = 0; i < MPL_EAGLE3_LOSS_ROWS; i++)
@@ -49,9 +65,7 @@ struct mpl_tensor *mpl_eagle3_rows_loss(struct mpl_tape *tape, struct mpl_eagle3
     kept[MPL_EAGLE3_LOSS_ROWS] = number(tape, dtype); /* the denominator */
     loss = number(tape, dtype);
     mpl_drop(tape, each);
-    accuracy(tape, e, m, ids);
-    mpl_eagle3_return(e, number(tape, dtype));       /* the step's loss, cloned */
-    mpl_eagle3_return(e, number(tape, MPL_FLOAT32)); /* how many losses: one */
+    mpl_eagle3_rows_metrics(tape, e, m, ids);
     mpl_eagle3_loss_node(tape, e, logits, targets, kept, loss);
     return mpl_return(loss);
 }

@@ -133,7 +133,8 @@ static void find_framework(struct binding *b)
     const char *version = json_string_value(find_value(b, "framework.version"));
     const bool is_trainer = name && strcmp(name, "transformers-trainer") == 0;
 
-    if (!name || b->family != MPL_FAMILY_CAUSAL)
+    if (!name || (b->family != MPL_FAMILY_CAUSAL &&
+                  (b->family != MPL_FAMILY_EAGLE3 || strcmp(name, "speculators") != 0)))
         return;
     b->preset = mpl_preset_of(&(struct mpl_preset_facts){
         .name = name,

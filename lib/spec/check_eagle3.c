@@ -19,23 +19,41 @@ static bool is_cast_well(const struct mpl_plan *plan, const struct mpl_speculato
             plan->parallelism.root_dtype == dtype);
 }
 
+/* From 0.7.0 on all groups have one policy. */
+static bool is_mixed_well(const struct mpl_plan *plan)
+{
+    const struct mpl_parallelism *p = &plan->parallelism;
+
+    return p->param_dtype == MPL_BFLOAT16 && p->root_dtype == MPL_BFLOAT16 &&
+           p->reduce_dtype == MPL_FLOAT32;
+}
+
 /* The library's trainer leaves no choice in these. */
 static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_speculators *release = mpl_speculators_find(plan->framework_version);
     const struct mpl_training *t = &plan->training;
+    const bool has_autocast = release && release->has_autocast;
     const struct mpl_gap gaps[] = {
         {t->attention != MPL_ATTENTION_FLEX, "/training/attention",
          "training.attention: the drafter has flex_attention only"},
         {release && release->sums_rows && t->compile != MPL_COMPILE_INDUCTOR, "/training/compile",
-         "training.compile: speculators 0.6.0 is modelled with inductor only"},
+         "training.compile: speculators is modelled with inductor only from 0.6.0 on"},
         {release && release->sums_rows && t->sequence_length > 8192, "/training/sequence_length",
          "training.sequence_length: more than 8192 tokens are not modelled for speculators 0.6.0, "
          "whose sums over tokens are compiled otherwise"},
         {t->loss.name != MPL_LOSS_KL_DIV, "/training/loss/name",
          "training.loss.name: the drafter's loss is kl_div"},
-        {t->autocast != MPL_DTYPE_NONE, "/training/autocast",
-         "training.autocast: the modelled releases' trainer has no such option"},
+        {t->autocast != MPL_DTYPE_NONE && !has_autocast, "/training/autocast",
+         "training.autocast: before 0.7.0 the trainer has no such option"},
+        {has_autocast && (t->autocast != MPL_BFLOAT16 || t->batch_dtype != MPL_BFLOAT16),
+         "/training/autocast",
+         "training.autocast: from 0.7.0 on the trainer runs forward under autocast to the format "
+         "of "
+         "the hidden states; modelled with training.autocast and training.batch_dtype bfloat16"},
+        {has_autocast && t->use_off_policy_tokens, "/training/use_off_policy_tokens",
+         "training.use_off_policy_tokens: from 0.7.0 on every step takes the real tokens; expected "
+         "false"},
         {t->activation_checkpointing != MPL_CHECKPOINTING_NONE,
          "/training/activation_checkpointing",
          "training.activation_checkpointing: the trainer has no such option"},
@@ -50,7 +68,8 @@ static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct
          "training.gradient_accumulation_steps: the trainer has no such option, expected 1"},
         {t->parameter_dtype != MPL_FLOAT32 && !(release && release->casts_model),
          "/training/parameter_dtype",
-         "training.parameter_dtype: before 0.5.0 the drafter is trained from float32 weights"},
+         "training.parameter_dtype: before 0.5.0 and from 0.7.0 on the drafter is trained from "
+         "float32 weights"},
         {!is_cast_well(plan, release), "/training/parameter_dtype",
          "training.parameter_dtype: from 0.5.0 on the trainer casts the whole drafter to the "
          "format of the hidden states (bfloat16 by default): expected training.parameter_dtype, "
@@ -73,7 +92,15 @@ static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct
 static enum memplan_status check_speculators(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_parallelism *p = &plan->parallelism;
+    const struct mpl_speculators *release = mpl_speculators_find(plan->framework_version);
+    const bool has_autocast = release && release->has_autocast;
     const struct mpl_gap gaps[] = {
+        {has_autocast && p->strategy != MPL_STRATEGY_FSDP2, "/parallelism/strategy",
+         "parallelism.strategy: from 0.7.0 on the drafter is modelled with fsdp2 (fsdp_shard): on "
+         "one card and with DDP, the default, compiled code casts the weights itself"},
+        {has_autocast && !is_mixed_well(plan), "/parallelism/root_dtype",
+         "parallelism.root_dtype: from 0.7.0 on param_dtype and root_dtype are bfloat16 and "
+         "reduce_dtype is float32"},
         {p->strategy != MPL_STRATEGY_NONE && p->strategy != MPL_STRATEGY_FSDP2,
          "/parallelism/strategy",
          "parallelism.strategy: the drafter is modelled on one card and with fsdp2"},
@@ -81,8 +108,8 @@ static enum memplan_status check_speculators(const struct mpl_plan *plan, struct
          "framework.name: eagle3 is modelled as speculators and specforge train it"},
         {!mpl_speculators_find(plan->framework_version), "/framework/version",
          "framework.version: this version of speculators is not modelled; modelled: 0.3.0, 0.4.0, "
-         "0.4.0.1, 0.5.0, 0.6.0, 0.6.0.1, 0.6.0.2, commit 661d3ed3 (from 0.7.0 on the trainer uses "
-         "autocast, DDP and fused losses)"},
+         "0.4.0.1, 0.5.0, 0.6.0, 0.6.0.1, 0.6.0.2, 0.7.0, 0.7.0.1, 0.7.0.2, 0.8.0, 0.8.1, 0.9.0, "
+         "commit 661d3ed3"},
         {plan->model.num_hidden_layers != 1, "/model/num_hidden_layers",
          "model.num_hidden_layers: a drafter of more than one layer is not modelled"},
         {plan->model.rope_type == MPL_ROPE_DYNAMIC || plan->model.rope_type == MPL_ROPE_LONGROPE,

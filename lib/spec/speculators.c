@@ -10,11 +10,27 @@
 #include <stddef.h>
 #include <string.h>
 
+#define V     .has_verifier_norm = true
+#define CAST  V, .freezes_head = true, .casts_model = true
+#define R     .sums_rows = true
+#define F     .has_fused_loss = true
+#define MIXED V, R, .freezes_head = true, .has_autocast = true
+
 static const struct mpl_speculators releases[] = {
-    {"0.3.0", false, false, false}, {"661d3ed3", false, false, false},
-    {"0.4.0", true, false, false},  {"0.4.0.1", true, false, false},
-    {"0.5.0", true, false, true},   {"0.6.0", true, true, true},
-    {"0.6.0.1", true, true, true},  {"0.6.0.2", true, true, true},
+    {.version = "0.3.0"},
+    {.version = "661d3ed3"},
+    {.version = "0.4.0", V},
+    {.version = "0.4.0.1", V},
+    {.version = "0.5.0", CAST},
+    {.version = "0.6.0", CAST, R},
+    {.version = "0.6.0.1", CAST, R},
+    {.version = "0.6.0.2", CAST, R},
+    {.version = "0.7.0", MIXED},
+    {.version = "0.7.0.1", MIXED},
+    {.version = "0.7.0.2", MIXED},
+    {.version = "0.8.0", MIXED, F},
+    {.version = "0.8.1", MIXED, F},
+    {.version = "0.9.0", MIXED, F},
 };
 
 const struct mpl_speculators *mpl_speculators_find(const char *version)

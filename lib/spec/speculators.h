@@ -8,8 +8,12 @@
 struct mpl_speculators {
     const char *version;
     bool has_verifier_norm;
-    bool sums_rows;   /* the loss is summed for each token first, and weighted */
-    bool casts_model; /* to the format of the hidden states; the verifier's weights are frozen */
+    bool sums_rows;    /* the loss is summed for each token first, and weighted */
+    bool freezes_head; /* the drafter's head is the verifier's; vocabulary modules come first */
+    bool casts_model;  /* to the format of the hidden states */
+    bool has_autocast; /* to that format, and the root group has the layer's policy; document ids
+                          come with the batch, and the next tokens are the real ones */
+    bool has_fused_loss;
 };
 
 /** NULL: a release that is not modelled. */

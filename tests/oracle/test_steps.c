@@ -65,6 +65,7 @@ static struct {
     {.name = "core-attention-trace.jsonl", .has_copies = true},
     {.name = "selective-trace.jsonl", .has_copies = true},
     {.name = "specforge-trace.jsonl"},
+    {.name = "speculators-trace.jsonl"},
     {.name = "ddp-hook-trace.jsonl", .has_copies = true},
     {.name = "shard-lora-trace.jsonl", .has_copies = true},
     {.name = "lora-loss-trace.jsonl", .has_copies = true},

@@ -444,6 +444,7 @@ static const char *const eagle3_refusals[] = {
     "parallelism.replicate=2",
     "model.num_hidden_layers=2",
     "framework.version=0.9.9",
+    "framework.version=0.7.0", /* on one card */
     "framework.name=loop",
 };
 
