@@ -41,7 +41,8 @@
     of(smollm3)                                                                                    \
     of(stablelm)                                                                                   \
     of(starcoder2)                                                                                 \
-    of(eagle3)
+    of(eagle3)                                                                                     \
+    of(dflash)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct mpl_arch mpl_arch_##name;

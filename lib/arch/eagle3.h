@@ -274,6 +274,9 @@ struct mpl_tensor *mpl_eagle3_flex(struct mpl_tape *tape, const struct mpl_eagle
 /** Sizes of the plan; tokens: of the whole batch. */
 void mpl_eagle3_set_sizes(const struct mpl_plan *plan, struct mpl_eagle3_sizes *s);
 
+/** The groups' parameters come whole and are cut; then rank 0 sends its own. */
+void mpl_eagle3_load_shards(struct mpl_tape *tape, struct mpl_network *network);
+
 /** loop->materialize */
 void mpl_eagle3_load(struct mpl_tape *tape, struct mpl_network *network);
 

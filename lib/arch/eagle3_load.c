@@ -66,24 +66,37 @@ static bool is_of(const struct mpl_module *layer, uint32_t i)
     return i >= layer->first_parameter && i < layer->first_parameter + layer->parameter_count;
 }
 
-/* The group's parameters come whole, then each is cut, and the whole ones go. */
-static void shard_group(struct mpl_tape *tape, struct mpl_network *network, bool is_layer)
+static bool is_of_group(const struct mpl_network *network, const struct mpl_module *group,
+                        uint32_t i)
 {
-    const struct mpl_module *layer = &network->modules[1];
-    struct mpl_tensor *whole[MPL_EAGLE3_PARAMETERS] = {NULL};
-    const uint32_t count = network->parameter_count;
+    if (group)
+        return is_of(group, i);
+    for (uint32_t m = 1; m < network->module_count; m++)
+        if (is_of(&network->modules[m], i))
+            return false;
+    return true;
+}
 
-    for (uint32_t i = 0; i < count; i++) {
-        if (is_of(layer, i) != is_layer)
+/* The group's parameters come whole, then each is cut, and the whole ones go. group NULL: the
+ * root's. */
+static void shard_group(struct mpl_tape *tape, struct mpl_network *network,
+                        const struct mpl_module *group)
+{
+    struct mpl_tensor *whole[MPL_EAGLE3_PARAMETERS] = {NULL};
+    uint32_t members[MPL_EAGLE3_PARAMETERS], count = 0;
+
+    for (uint32_t i = 0; i < network->parameter_count && count < MPL_EAGLE3_PARAMETERS; i++) {
+        if (!is_of_group(network, group, i))
             continue;
-        if (network->parameters[i].is_buffer)
+        if (network->parameters[i].is_buffer) {
             mpl_network_materialize_one(tape, network, i);
-        else
-            whole[i] = take(tape, network, i);
+        } else {
+            members[count] = i;
+            whole[count++] = take(tape, network, i);
+        }
     }
     for (uint32_t i = 0; i < count; i++)
-        if (whole[i])
-            mpl_network_materialize_one(tape, network, i);
+        mpl_network_materialize_one(tape, network, members[i]);
     for (uint32_t i = 0; i < count; i++)
         mpl_drop(tape, whole[i]);
 }
@@ -91,11 +104,17 @@ static void shard_group(struct mpl_tape *tape, struct mpl_network *network, bool
 /* Rank 0 sends its state dict: each tensor lies on the device whole, one after the other. */
 static void broadcast(struct mpl_tape *tape, const struct mpl_network *network)
 {
-    const struct mpl_eagle3 *e = network->family;
-
     for (uint32_t i = 0; i < network->parameter_count; i++)
-        if (i != e->inverse_frequency)
+        if (!mpl_name_ends_with(network->parameters[i].name, "rotary_emb.inv_freq"))
             mpl_drop(tape, take(tape, network, i));
+}
+
+void mpl_eagle3_load_shards(struct mpl_tape *tape, struct mpl_network *network)
+{
+    for (uint32_t m = 1; m < network->module_count; m++)
+        shard_group(tape, network, &network->modules[m]);
+    shard_group(tape, network, NULL);
+    broadcast(tape, network);
 }
 
 void mpl_eagle3_load(struct mpl_tape *tape, struct mpl_network *network)
@@ -106,11 +125,8 @@ void mpl_eagle3_load(struct mpl_tape *tape, struct mpl_network *network)
         mpl_network_materialize(tape, network);
         return;
     }
-    if (!e->sizes.release->freezes_head) {
+    if (e->sizes.release->freezes_head)
+        mpl_eagle3_load_shards(tape, network);
+    else
         shard_loaded(tape, network);
-        return;
-    }
-    shard_group(tape, network, true);
-    shard_group(tape, network, false);
-    broadcast(tape, network);
 }

@@ -132,9 +132,14 @@ static void find_framework(struct binding *b)
     const char *name = json_string_value(find_value(b, "framework.name"));
     const char *version = json_string_value(find_value(b, "framework.version"));
     const bool is_trainer = name && strcmp(name, "transformers-trainer") == 0;
+    const bool is_drafter = b->family != MPL_FAMILY_CAUSAL; /* these always have a framework */
+    const char *name = is_drafter ? text_of(b, "framework.name")
+                                  : json_string_value(find_value(b, "framework.name"));
+    const char *version = is_drafter ? text_of(b, "framework.version")
+                                     : json_string_value(find_value(b, "framework.version"));
+    const bool has_own = name && mpl_framework_newest(name);
 
-    if (!name || (b->family != MPL_FAMILY_CAUSAL &&
-                  (b->family != MPL_FAMILY_EAGLE3 || strcmp(name, "speculators") != 0)))
+    if (!name || (is_drafter && strcmp(name, "speculators") != 0))
         return;
     b->preset = mpl_preset_of(&(struct mpl_preset_facts){
         .name = name,
@@ -204,7 +209,7 @@ static enum memplan_status bind_fallback(struct binding *b, const struct mpl_fie
     if (release)
         return mpl_value_store(&(struct mpl_value){field, release, "/framework/version"}, b->plan,
                                err);
-    if ((field->flags & MPL_FIELD_ONLY_EAGLE3) && b->family != MPL_FAMILY_EAGLE3)
+    if (!mpl_field_is_of(field, b->family))
         return MEMPLAN_OK;
     if (text && !*text)
         return fail_missing(field, err);
@@ -327,12 +332,13 @@ static enum memplan_status bind_field(struct binding *b, const struct mpl_field 
     if (!json)
         return bind_fallback(b, field, err);
     value.pointer = mpl_json_pointer(path, pointer, sizeof(pointer));
-    if ((field->flags & MPL_FIELD_ONLY_EAGLE3) && b->family != MPL_FAMILY_EAGLE3) {
+    if (!mpl_field_is_of(field, b->family)) {
         /* A config.json may hold anything; a section that is ours may not. */
         if (strncmp(field->path, "model.", strlen("model.")) == 0)
             return MEMPLAN_OK;
         return mpl_fail(err, MEMPLAN_ERR_VALUE, pointer,
-                        "%s: belongs to model_type eagle3, found with %s", field->path,
+                        "%s: belongs to model_type %s, found with %s", field->path,
+                        field->flags & MPL_FIELD_ONLY_DFLASH ? "dflash" : "eagle3",
                         b->plan->model.model_type);
     }
     b->is_given[mpl_field_index(field)] = true;

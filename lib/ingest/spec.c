@@ -346,7 +346,7 @@ static bool fill_in(const struct mpl_spec *spec, size_t combination, const struc
         }
         if ((json && !json_is_null(json)) || !fallback || json_is_null(fallback) ||
             field->offset == MPL_FIELD_NOWHERE || field->type == MPL_FIELD_REFUSED ||
-            ((field->flags & MPL_FIELD_ONLY_EAGLE3) && family != MPL_FAMILY_EAGLE3) ||
+            !mpl_field_is_of(field, family) ||
             !mpl_field_applies(field, plan->parallelism.strategy) ||
             json_string_length(fallback) + json_is_string(fallback) == 1)
             continue;

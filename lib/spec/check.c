@@ -13,9 +13,22 @@
 #include "spec/optimizers.h"
 #include "spec/text.h"
 
-static bool is_eagle3(const struct mpl_plan *plan)
+static bool is_drafter(const struct mpl_plan *plan)
 {
-    return mpl_family_of(plan->model.model_type) == MPL_FAMILY_EAGLE3;
+    return mpl_family_of(plan->model.model_type) != MPL_FAMILY_CAUSAL;
+}
+
+/* What the plan's family refuses. */
+static enum memplan_status check_family(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    switch (mpl_family_of(plan->model.model_type)) {
+    case MPL_FAMILY_EAGLE3:
+        return mpl_check_eagle3(plan, err);
+    case MPL_FAMILY_DFLASH:
+        return mpl_check_dflash(plan, err);
+    default:
+        return mpl_check_causal(plan, err);
+    }
 }
 
 void mpl_plan_derive(struct mpl_plan *plan)
@@ -60,7 +73,7 @@ static enum memplan_status check_model(const struct mpl_plan *plan, struct mempl
                         "model.head_dim: found %lld, expected an even number: rotary positions "
                         "turn pairs",
                         (long long)m->head_dim);
-    if (is_eagle3(plan) && m->draft_vocab_size > m->vocab_size)
+    if (is_drafter(plan) && m->draft_vocab_size > m->vocab_size)
         return mpl_fail(err, MEMPLAN_ERR_VALUE, "/model/draft_vocab_size",
                         "model.draft_vocab_size: found %lld, expected at most the verifier's %lld",
                         (long long)m->draft_vocab_size, (long long)m->vocab_size);
@@ -205,7 +218,7 @@ enum memplan_status mpl_plan_check(const struct mpl_plan *plan, struct memplan_e
     if (!status)
         status = mpl_check_te(plan, err);
     if (!status)
-        status = is_eagle3(plan) ? mpl_check_eagle3(plan, err) : mpl_check_causal(plan, err);
+        status = check_family(plan, err);
     if (!status)
         status = mpl_check_around(plan, err);
     return status;

@@ -19,7 +19,7 @@ static enum memplan_status check_evaluation(const struct mpl_plan *plan, struct 
     const struct mpl_training *t = &plan->training;
     const struct mpl_model *m = &plan->model;
     const struct mpl_gap gaps[] = {
-        {mpl_family_of(m->model_type) == MPL_FAMILY_EAGLE3, "/training/evaluation/batches",
+        {mpl_family_of(m->model_type) != MPL_FAMILY_CAUSAL, "/training/evaluation/batches",
          "training.evaluation: not modelled for eagle3"},
         {plan->parallelism.cpu_offload || plan->parallelism.offload_param ||
              plan->parallelism.offload_optimizer,
@@ -48,7 +48,7 @@ static enum memplan_status check_resume(const struct mpl_plan *plan, struct memp
     const struct mpl_optimizer_spec *o = &t->optimizer;
     const enum mpl_resume how = plan->checkpoint.resume;
     const struct mpl_gap gaps[] = {
-        {mpl_family_of(plan->model.model_type) == MPL_FAMILY_EAGLE3, "/checkpoint/resume",
+        {mpl_family_of(plan->model.model_type) != MPL_FAMILY_CAUSAL, "/checkpoint/resume",
          "checkpoint.resume: not modelled for eagle3"},
         {is_zero(plan), "/checkpoint/resume",
          "checkpoint.resume: not modelled with DeepSpeed's strategies"},
@@ -124,7 +124,7 @@ bool mpl_is_saved_on_card(const struct mpl_plan *plan)
 enum memplan_status mpl_check_around(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_gap ahead = {plan->training.prefetch_batches &&
-                                      mpl_family_of(plan->model.model_type) == MPL_FAMILY_EAGLE3,
+                                      mpl_family_of(plan->model.model_type) != MPL_FAMILY_CAUSAL,
                                   "/training/prefetch_batches",
                                   "training.prefetch_batches: not modelled for eagle3"};
     enum memplan_status status = mpl_gaps_refuse(&ahead, 1, err);

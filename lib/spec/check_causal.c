@@ -332,7 +332,7 @@ enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct mempl
                             plan->parallelism.strategy != MPL_STRATEGY_DDP;
     const bool is_quantized = t->quantization.name != MPL_QUANTIZATION_NONE;
     const struct mpl_gap gaps[] = {
-        {(has_lora || is_quantized) && (mpl_family_of(plan->model.model_type) == MPL_FAMILY_EAGLE3),
+        {(has_lora || is_quantized) && (mpl_family_of(plan->model.model_type) != MPL_FAMILY_CAUSAL),
          "/training/lora", "training.lora, training.quantization: not modelled for eagle3"},
         {is_quantized && t->quantization.storage_dtype != MPL_DTYPE_NONE && is_sharded &&
              (t->quantization.storage_dtype != t->parameter_dtype ||

@@ -29,7 +29,7 @@ static bool is_mixed_well(const struct mpl_plan *plan)
 }
 
 /* The library's trainer leaves no choice in these. */
-static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct memplan_error *err)
+static enum memplan_status check_loop(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_speculators *release = mpl_speculators_find(plan->framework_version);
     const struct mpl_training *t = &plan->training;
@@ -39,11 +39,10 @@ static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct
          "training.attention: the drafter has flex_attention only"},
         {release && release->sums_rows && t->compile != MPL_COMPILE_INDUCTOR, "/training/compile",
          "training.compile: speculators is modelled with inductor only from 0.6.0 on"},
-        {release && release->sums_rows && t->sequence_length > 8192, "/training/sequence_length",
+        {release && release->sums_rows && !has_autocast && t->sequence_length > 8192,
+         "/training/sequence_length",
          "training.sequence_length: more than 8192 tokens are not modelled for speculators 0.6.0, "
          "whose sums over tokens are compiled otherwise"},
-        {t->loss.name != MPL_LOSS_KL_DIV, "/training/loss/name",
-         "training.loss.name: the drafter's loss is kl_div"},
         {t->autocast != MPL_DTYPE_NONE && !has_autocast, "/training/autocast",
          "training.autocast: before 0.7.0 the trainer has no such option"},
         {has_autocast && (t->autocast != MPL_BFLOAT16 || t->batch_dtype != MPL_BFLOAT16),
@@ -89,7 +88,7 @@ static enum memplan_status check_eagle3_loop(const struct mpl_plan *plan, struct
     return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 }
 
-static enum memplan_status check_speculators(const struct mpl_plan *plan, struct memplan_error *err)
+static enum memplan_status check_wrapping(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_parallelism *p = &plan->parallelism;
     const struct mpl_speculators *release = mpl_speculators_find(plan->framework_version);
@@ -104,6 +103,35 @@ static enum memplan_status check_speculators(const struct mpl_plan *plan, struct
         {p->strategy != MPL_STRATEGY_NONE && p->strategy != MPL_STRATEGY_FSDP2,
          "/parallelism/strategy",
          "parallelism.strategy: the drafter is modelled on one card and with fsdp2"},
+        {p->replicate != 1, "/parallelism/replicate",
+         "parallelism.replicate: the trainer shards over all ranks"},
+        {p->cpu_offload, "/parallelism/cpu_offload",
+         "parallelism.cpu_offload: the trainer has no such option"},
+        {p->wrap != MPL_WRAP_LAYER, "/parallelism/wrap",
+         "parallelism.wrap: the trainer wraps each layer; modelled: layer"},
+        {p->reshard_after_forward != MPL_RESHARD_UNSET ||
+             p->root_reshard_after_forward != MPL_RESHARD_UNSET,
+         "/parallelism/reshard_after_forward",
+         "parallelism.reshard_after_forward: the trainer leaves PyTorch's choice"},
+        {p->no_sync, "/parallelism/no_sync",
+         "parallelism.no_sync: the trainer has no accumulation"},
+    };
+
+    return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
+enum memplan_status mpl_check_drafter_loop(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    enum memplan_status status = check_loop(plan, err);
+
+    return status ? status : check_wrapping(plan, err);
+}
+
+static enum memplan_status check_speculators(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_gap gaps[] = {
+        {plan->training.loss.name != MPL_LOSS_KL_DIV, "/training/loss/name",
+         "training.loss.name: the drafter's loss is kl_div"},
         {strcmp(plan->framework_name, "speculators") != 0, "/framework/name",
          "framework.name: eagle3 is modelled as speculators and specforge train it"},
         {!mpl_speculators_find(plan->framework_version), "/framework/version",
@@ -123,22 +151,10 @@ static enum memplan_status check_speculators(const struct mpl_plan *plan, struct
          "model.attention_dropout: not modelled for eagle3"},
         {plan->model.tie_word_embeddings, "/model/tie_word_embeddings",
          "model.tie_word_embeddings: the drafter's head is its own"},
-        {p->replicate != 1, "/parallelism/replicate",
-         "parallelism.replicate: the trainer shards over all ranks"},
-        {p->cpu_offload, "/parallelism/cpu_offload",
-         "parallelism.cpu_offload: the trainer has no such option"},
-        {p->wrap != MPL_WRAP_LAYER, "/parallelism/wrap",
-         "parallelism.wrap: the trainer wraps each layer; modelled: layer"},
-        {p->reshard_after_forward != MPL_RESHARD_UNSET ||
-             p->root_reshard_after_forward != MPL_RESHARD_UNSET,
-         "/parallelism/reshard_after_forward",
-         "parallelism.reshard_after_forward: the trainer leaves PyTorch's choice"},
-        {p->no_sync, "/parallelism/no_sync",
-         "parallelism.no_sync: the trainer has no accumulation"},
     };
-    enum memplan_status status = check_eagle3_loop(plan, err);
+    enum memplan_status status = mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 
-    return status ? status : mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+    return status ? status : mpl_check_drafter_loop(plan, err);
 }
 
 enum memplan_status mpl_check_eagle3(const struct mpl_plan *plan, struct memplan_error *err)

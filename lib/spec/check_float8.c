@@ -14,7 +14,7 @@ enum memplan_status mpl_check_float8(const struct mpl_plan *plan, struct memplan
     const double cc = plan->device.compute_capability;
     const bool is_rowwise = t->float8.recipe != MPL_FLOAT8_TENSORWISE;
     const struct mpl_gap gaps[] = {
-        {mpl_family_of(plan->model.model_type) == MPL_FAMILY_EAGLE3, "/training/float8",
+        {mpl_family_of(plan->model.model_type) != MPL_FAMILY_CAUSAL, "/training/float8",
          "training.float8: not modelled for eagle3"},
         {cc > 0 && cc < 8.9, "/device/compute_capability",
          "device.compute_capability: products in float8 need 8.9 or newer"},

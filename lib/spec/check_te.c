@@ -16,7 +16,7 @@ static enum memplan_status check_around(const struct mpl_plan *plan, struct memp
 {
     const struct mpl_training *t = &plan->training;
     const struct mpl_gap gaps[] = {
-        {mpl_family_of(plan->model.model_type) == MPL_FAMILY_EAGLE3, "/training/transformer_engine",
+        {mpl_family_of(plan->model.model_type) != MPL_FAMILY_CAUSAL, "/training/transformer_engine",
          "training.transformer_engine: not modelled for eagle3"},
         {plan->model.num_local_experts > 0, "/training/transformer_engine",
          "training.transformer_engine: not modelled with mixtures of experts"},

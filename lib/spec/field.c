@@ -16,9 +16,19 @@ bool mpl_field_is_section(const char *path)
 
 const char *mpl_field_fallback(const struct mpl_field *field, enum mpl_family family)
 {
-    if (family == MPL_FAMILY_EAGLE3 && field->fallback_eagle3)
+    if (family == MPL_FAMILY_DFLASH && field->fallback_dflash)
+        return field->fallback_dflash;
+    if (family != MPL_FAMILY_CAUSAL && field->fallback_eagle3)
         return field->fallback_eagle3;
     return field->fallback;
+}
+
+bool mpl_field_is_of(const struct mpl_field *field, enum mpl_family family)
+{
+    if (field->flags & MPL_FIELD_ONLY_DRAFT)
+        return family != MPL_FAMILY_CAUSAL;
+    return (!(field->flags & MPL_FIELD_ONLY_EAGLE3) || family == MPL_FAMILY_EAGLE3) &&
+           (!(field->flags & MPL_FIELD_ONLY_DFLASH) || family == MPL_FAMILY_DFLASH);
 }
 
 bool mpl_field_applies(const struct mpl_field *field, enum mpl_strategy strategy)

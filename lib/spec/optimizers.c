@@ -255,7 +255,7 @@ static enum memplan_status check_in_backward(const struct mpl_plan *plan, struct
 static enum memplan_status check_sophia(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_training *t = &plan->training;
-    const bool is_causal = mpl_family_of(plan->model.model_type) != MPL_FAMILY_EAGLE3;
+    const bool is_causal = mpl_family_of(plan->model.model_type) == MPL_FAMILY_CAUSAL;
     const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);
 
     if (!is_causal || (config && config->task == MPL_TASK_MASKED_LM))

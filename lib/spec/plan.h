@@ -155,6 +155,7 @@ struct mpl_model {
     int64_t pad_token_id;     /* -1: none */
     bool tie_word_embeddings, attention_bias, mlp_bias;
     bool norm_before_residual; /* eagle3 */
+    int64_t block_size, num_target_layers; /* dflash */
     enum mpl_activation hidden_act;
     double attention_dropout, hidden_dropout, embedding_dropout; /* 0: the module does nothing */
     double partial_rotary_factor;                                /* share of the head that turns */
@@ -353,6 +354,7 @@ struct mpl_training {
     bool shared_batch; /* one tensor is input_ids and labels, and lives until the next batch */
     /* eagle3 */
     int64_t ttt_steps, documents;
+    int64_t max_anchors; /* dflash */
     enum mpl_compile compile;
     enum mpl_python_gc python_gc;
     enum mpl_dtype batch_dtype;

@@ -9,6 +9,7 @@
 
 #include "base/fail.h"
 #include "spec/around.h"
+#include "spec/fields.h"
 
 static void add(struct memplan_report *report, enum mpl_note_code code, const char *path,
                 const char *format, ...) __attribute__((format(printf, 4, 5)));
@@ -136,7 +137,7 @@ static void add_saving(struct memplan_report *report)
 static void add_attention(struct memplan_report *report, const struct mpl_plan *plan)
 {
     if (plan->training.attention == MPL_ATTENTION_FLEX &&
-        strcmp(plan->model.model_type, "eagle3") != 0)
+        mpl_family_of(plan->model.model_type) == MPL_FAMILY_CAUSAL)
         add(report, MPL_NOTE_NOT_MODELLED, "training.attention",
             "what Inductor takes in the first step to compile and time flex_attention (50 MiB at "
             "a time were seen) is not counted, and may stay reserved");

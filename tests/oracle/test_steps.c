@@ -136,6 +136,12 @@ static void expect_count(const struct case_run *run, const char *name, uint64_t 
                       (long long)json_integer_value(recorded));
 }
 
+/* A step whose figures depend on when Python collected what compiling left. */
+static bool is_left_open(const struct case_run *run, size_t step)
+{
+    return json_is_null(json_array_get(json_object_get(run->result, "steps"), step));
+}
+
 static void check_live(const char *file, const char *line)
 {
     struct case_run run;
@@ -150,7 +156,7 @@ static void check_live(const char *file, const char *line)
     ck_assert_uint_gt(steps, 0);
     ck_assert_uint_eq(run.estimate.step_count, steps);
     for (size_t s = 0; s < steps; s++)
-        for (size_t i = 0; i < FIGURES; i++)
+        for (size_t i = 0; i < FIGURES && !is_left_open(&run, s); i++)
             case_expect(file, &run, figure_table[i].name, SHARE,
                         figure_of(&run.estimate.live_steps[s], i),
                         case_step_figure(&run, s, figure_table[i].name));

@@ -70,7 +70,7 @@ static struct mpl_spec *load(const char *preset)
 }
 
 /* One short step on one rank: the count does not depend on it. */
-static uint64_t count_parameters(struct mpl_spec *spec, bool is_drafter)
+static uint64_t count_parameters(struct mpl_spec *spec, const char *preset)
 {
     static const char *const shortened[] = {
         "training.sequence_length=4", "training.micro_batch_size=1", "training.steps=1",
@@ -81,7 +81,13 @@ static uint64_t count_parameters(struct mpl_spec *spec, bool is_drafter)
         "training.sequence_length=512", "training.micro_batch_size=1", "training.steps=1",
         "training.ttt_steps=1",         "parallelism.world_size=1",
     };
-    const char *const *settings = is_drafter ? shortened_drafter : shortened;
+    static const char *const shortened_dflash[] = {
+        "training.sequence_length=512", "training.micro_batch_size=1", "training.steps=1",
+        "training.max_anchors=16",      "parallelism.world_size=1",
+    };
+    const char *const *settings = strstr(preset, "-eagle3-")   ? shortened_drafter
+                                  : strstr(preset, "-dflash-") ? shortened_dflash
+                                                               : shortened;
     static const struct mpl_trace_options options = {0};
     static struct mpl_plan plan;
     struct mpl_trace trace = {0};
@@ -101,10 +107,9 @@ START_TEST(counts_are_those_of_transformers)
     const struct row *row = &rows[_i];
     struct mpl_spec *spec = load(row->preset);
     const enum memplan_status status = mpl_spec_check(spec, &err);
-    const bool is_drafter = strstr(row->preset, "-eagle3-") != NULL;
 
     ck_assert_msg(!status, "%s: %s", row->preset, err.text);
-    ck_assert_msg(count_parameters(spec, is_drafter) == row->parameters,
+    ck_assert_msg(count_parameters(spec, row->preset) == row->parameters,
                   "%s: not %" PRIu64 " parameters", row->preset, row->parameters);
     mpl_spec_free(spec);
 }

@@ -16,6 +16,11 @@
     "\"training\": {\"sequence_length\": 128, \"ttt_steps\": 3}, "                                 \
     "\"parallelism\": {\"strategy\": \"fsdp2\", \"world_size\": 4}}"
 
+#define EAGLE3_ON_ONE_CARD                                                                         \
+    "{\"model\": {\"model_type\": \"eagle3\", \"hidden_size\": 512, \"intermediate_size\": 1024, " \
+    "\"num_attention_heads\": 8, \"vocab_size\": 1000, \"draft_vocab_size\": 500}, "               \
+    "\"training\": {\"sequence_length\": 128, \"ttt_steps\": 3}}"
+
 /* Loads, sets, and checks; the status of the first that fails. */
 static enum memplan_status try_set(const char *text, const char *assignment)
 {
@@ -444,9 +449,50 @@ static const char *const eagle3_refusals[] = {
     "parallelism.replicate=2",
     "model.num_hidden_layers=2",
     "framework.version=0.9.9",
-    "framework.version=0.7.0", /* on one card */
     "framework.name=loop",
 };
+
+#define DFLASH                                                                                     \
+    "{\"model\": {\"model_type\": \"dflash\", \"hidden_size\": 512, \"intermediate_size\": 1024, " \
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 8, \"vocab_size\": 4096, "                 \
+    "\"draft_vocab_size\": 1024}, \"training\": {\"sequence_length\": 256, \"max_anchors\": 32}, " \
+    "\"parallelism\": {\"strategy\": \"fsdp2\", \"world_size\": 2}}"
+
+/* What speculators' trainer leaves no choice in, or is not modelled. */
+static const char *const dflash_refusals[] = {
+    "parallelism.strategy=ddp",       "framework.version=0.6.0",
+    "framework.name=specforge",       "training.loss.name=kl_div",
+    "training.optimizer.name=muon",   "training.activation_checkpointing=full",
+    "training.attention=sdpa",        "model.sliding_window=128",
+    "model.attention_bias=true",      "model.hidden_act=gelu",
+    "parallelism.root_dtype=float32",
+};
+
+START_TEST(dflash_refuses)
+{
+    enum memplan_status status = try_set(DFLASH, dflash_refusals[_i]);
+
+    ck_assert_msg(status == MEMPLAN_ERR_UNSUPPORTED, "%s: status %d, %s", dflash_refusals[_i],
+                  (int)status, err.text);
+}
+END_TEST
+
+START_TEST(dflash_has_fields_of_its_own)
+{
+    ck_assert_msg(!try_set(DFLASH, "model.block_size=16"), "%s", err.text);
+    ck_assert_int_eq(try_set(DFLASH, "training.ttt_steps=3"), MEMPLAN_ERR_VALUE);
+    ck_assert_int_eq(try_set(EAGLE3, "training.max_anchors=3"), MEMPLAN_ERR_VALUE);
+}
+END_TEST
+
+/* From 0.7.0 on the trainer sets autocast and the formats; one card is not modelled. */
+START_TEST(late_eagle3_is_sharded)
+{
+    ck_assert_msg(!try_set(EAGLE3, "framework.version=0.9.0"), "%s", err.text);
+    ck_assert_int_eq(try_set(EAGLE3_ON_ONE_CARD, "framework.version=0.9.0"),
+                     MEMPLAN_ERR_UNSUPPORTED);
+}
+END_TEST
 
 START_TEST(eagle3_refuses)
 {
@@ -750,6 +796,10 @@ int main(void)
     tcase_add_test(tcase, eagle3_has_its_own_defaults);
     tcase_add_loop_test(tcase, assignments, 0, sizeof(set_table) / sizeof(set_table[0]));
     tcase_add_loop_test(tcase, documents, 0, sizeof(document_table) / sizeof(document_table[0]));
+    tcase_add_test(tcase, late_eagle3_is_sharded);
+    tcase_add_loop_test(tcase, dflash_refuses, 0,
+                        sizeof(dflash_refusals) / sizeof(dflash_refusals[0]));
+    tcase_add_test(tcase, dflash_has_fields_of_its_own);
     tcase_add_loop_test(tcase, eagle3_refuses, 0,
                         sizeof(eagle3_refusals) / sizeof(eagle3_refusals[0]));
     tcase_add_test(tcase, failed_set_changes_nothing);
