@@ -77,6 +77,8 @@ static void add_selectors(struct mpl_network *network, struct mpl_eagle3 *e)
     const int64_t rows[] = {s->draft_vocab, s->vocab};
     const enum mpl_dtype dtypes[] = {MPL_INT64, MPL_BOOL};
 
+    if (s->release->has_autocast && s->draft_vocab == s->vocab)
+        return; /* one vocabulary needs no maps */
     for (int i = 0; i < 2; i++) {
         const int of = s->release->freezes_head ? 1 - i : i;
 

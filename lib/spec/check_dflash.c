@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/fail.h"
 #include "spec/speculators.h"
 #include "spec/text.h"
 
@@ -51,5 +52,12 @@ enum memplan_status mpl_check_dflash(const struct mpl_plan *plan, struct memplan
 
     if (status || (status = check_model(plan, err)))
         return status;
+    /* Anchors are chosen among all tokens but the last block's. */
+    if (plan->training.sequence_length <= plan->model.block_size)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/sequence_length",
+                        "training.sequence_length: found %lld tokens, expected more than "
+                        "model.block_size, %lld",
+                        (long long)plan->training.sequence_length,
+                        (long long)plan->model.block_size);
     return mpl_check_drafter_loop(plan, err);
 }

@@ -481,6 +481,7 @@ START_TEST(dflash_has_fields_of_its_own)
 {
     ck_assert_msg(!try_set(DFLASH, "model.block_size=16"), "%s", err.text);
     ck_assert_int_eq(try_set(DFLASH, "training.ttt_steps=3"), MEMPLAN_ERR_VALUE);
+    ck_assert_int_eq(try_set(DFLASH, "training.sequence_length=8"), MEMPLAN_ERR_VALUE);
     ck_assert_int_eq(try_set(EAGLE3, "training.max_anchors=3"), MEMPLAN_ERR_VALUE);
 }
 END_TEST
