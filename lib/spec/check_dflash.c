@@ -44,6 +44,9 @@ enum memplan_status mpl_check_dflash(const struct mpl_plan *plan, struct memplan
         {!is_known, "/framework/version",
          "framework.version: dflash is modelled as speculators 0.7.0, 0.7.0.1, 0.7.0.2, 0.8.0, "
          "0.8.1 and 0.9.0 train it"},
+        {plan->training.python_gc == MPL_GC_OFF, "/training/python_gc",
+         "training.python_gc: what compiling leaves is not modelled for dflash, and with off it is "
+         "never collected"},
         {is_known && !has_default_loss(plan, release), "/training/loss/name",
          "training.loss.name: dflash is modelled with the loss that its release takes by itself: "
          "kl_div up to 0.7.0.2, cross_entropy with D-PACE weights from 0.8.0 on"},

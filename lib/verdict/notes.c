@@ -133,6 +133,16 @@ static void add_saving(struct memplan_report *report)
         add(report, MPL_NOTE_NOT_MODELLED, "checkpoint.save", "%s", gap);
 }
 
+/* What compiling leaves in reference cycles that is in no figure. */
+static void add_garbage(struct memplan_report *report, const struct mpl_plan *plan)
+{
+    if (mpl_family_of(plan->model.model_type) == MPL_FAMILY_DFLASH &&
+        plan->training.python_gc != MPL_GC_EACH_STEP)
+        add(report, MPL_NOTE_NOT_MODELLED, "training.python_gc",
+            "tensors that compiling leaves in reference cycles until Python's collector runs (100 "
+            "to 140 MB in recorded first steps) are in no figure");
+}
+
 /* What attention takes that is in no figure. */
 static void add_attention(struct memplan_report *report, const struct mpl_plan *plan)
 {
@@ -169,6 +179,7 @@ enum memplan_status mpl_notes_collect(const struct mpl_spec *spec, struct mempla
     add_timing(report);
     add_ranks(report);
     add_saving(report);
+    add_garbage(report, plan);
     add_attention(report, plan);
     add_routing(report, plan);
     add_capacity(report);

@@ -460,12 +460,12 @@ static const char *const eagle3_refusals[] = {
 
 /* What speculators' trainer leaves no choice in, or is not modelled. */
 static const char *const dflash_refusals[] = {
-    "parallelism.strategy=ddp",       "framework.version=0.6.0",
-    "framework.name=specforge",       "training.loss.name=kl_div",
-    "training.optimizer.name=muon",   "training.activation_checkpointing=full",
-    "training.attention=sdpa",        "model.sliding_window=128",
-    "model.attention_bias=true",      "model.hidden_act=gelu",
-    "parallelism.root_dtype=float32",
+    "parallelism.strategy=ddp",     "framework.version=0.6.0",
+    "framework.name=specforge",     "training.loss.name=kl_div",
+    "training.optimizer.name=muon", "training.activation_checkpointing=full",
+    "training.attention=sdpa",      "training.python_gc=off",
+    "model.sliding_window=128",     "model.attention_bias=true",
+    "model.hidden_act=gelu",        "parallelism.root_dtype=float32",
 };
 
 START_TEST(dflash_refuses)
