@@ -43,6 +43,8 @@
     of(starcoder2)                                                                                 \
     of(eagle3)                                                                                     \
     of(dflash)
+    of(eagle)                                                                                      \
+    of(eagle3)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct mpl_arch mpl_arch_##name;

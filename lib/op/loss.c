@@ -41,6 +41,32 @@ struct mpl_tensor *mpl_op_log_softmax_wide(struct mpl_tape *tape, struct mpl_ten
     return log_softmax(tape, mpl_op_to(tape, logits, MPL_FLOAT32));
 }
 
+/* saved: self, target. The gradient is written into zeros of their shape.
+ * source: aten/src/ATen/native/Loss.cpp (smooth_l1_loss_backward) */
+static void smooth_l1_backward(struct mpl_tape *tape, struct mpl_node *node,
+                               struct mpl_tensor **out, struct mpl_tensor **in)
+{
+    const struct mpl_tensor *self = mpl_saved(tape, node, 0);
+
+    (void)out;
+    (void)mpl_saved(tape, node, 1);
+    in[0] = mpl_hold(mpl_empty(tape, "smooth_l1_loss_backward.default", (enum mpl_dtype)self->dtype,
+                               &self->shape));
+}
+
+struct mpl_tensor *mpl_op_smooth_l1(struct mpl_tape *tape, struct mpl_tensor *a,
+                                    struct mpl_tensor *target)
+{
+    struct mpl_node *node =
+        mpl_node_new(tape, "SmoothL1LossBackward0", smooth_l1_backward, &a, 1, 1, 2);
+
+    mpl_save(tape, node, a);
+    mpl_save(tape, node, target);
+    return mpl_rule_finish(
+        tape, mpl_empty_like(tape, "smooth_l1_loss.default", (enum mpl_dtype)a->dtype, a, target),
+        node, a, target);
+}
+
 static void nll_loss_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                               struct mpl_tensor **in)
 {

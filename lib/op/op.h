@@ -289,6 +289,9 @@ struct mpl_tensor *mpl_op_put_rows(struct mpl_tape *tape, struct mpl_tensor *a,
 struct mpl_tensor *mpl_op_log_softmax(struct mpl_tape *tape, struct mpl_tensor *a);
 /** log_softmax(.., dtype=float32) */
 struct mpl_tensor *mpl_op_log_softmax_wide(struct mpl_tape *tape, struct mpl_tensor *logits);
+/** smooth_l1_loss(a, target, reduction="none"), target without gradient. */
+struct mpl_tensor *mpl_op_smooth_l1(struct mpl_tape *tape, struct mpl_tensor *a,
+                                    struct mpl_tensor *target);
 /** nll_loss of log-probabilities [n, v] and int64 targets [n]: a scalar. */
 struct mpl_tensor *mpl_op_nll_loss(struct mpl_tape *tape, struct mpl_tensor *scores,
                                    struct mpl_tensor *targets);

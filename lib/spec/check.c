@@ -198,6 +198,16 @@ static enum memplan_status check_task(const struct mpl_plan *plan,
                     plan->model.model_type, has == MPL_TASK_MASKED_LM ? "masked" : "causal");
 }
 
+/* What the family's trainer does, or transformers' models. */
+static enum memplan_status check_family(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    if (is_eagle3(plan))
+        return mpl_check_eagle3(plan, err);
+    if (!strcmp(plan->model.model_type, "eagle"))
+        return mpl_check_eagle(plan, err);
+    return mpl_check_causal(plan, err);
+}
+
 enum memplan_status mpl_plan_check(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);

@@ -295,6 +295,9 @@ enum memplan_status mpl_check_causal(const struct mpl_plan *plan, struct memplan
          "training.compile: torch.compile is modelled for eagle3 only"},
         {strcmp(plan->framework_name, "speculators") == 0, "/framework/name",
          "framework.name: speculators trains eagle3 only"},
+        {strcmp(plan->framework_name, "eagle") == 0, "/framework/name",
+         "framework.name: EAGLE's script trains its drafter only, whose config.json says llama: "
+         "expected model.model_type eagle"},
         {!mpl_version_at_least(&plan->transformers, 4, 40, 0), "/software/transformers",
          "software.transformers: versions before 4.40 are not modelled"},
         {mpl_version_at_least(&plan->transformers, 4, 48, 0) &&

@@ -22,13 +22,13 @@ struct mpl_config_key {
 
 struct mpl_config_class {
     const char *model_type;
-    const char *help;                  /* one line for people */
-    const char *note;                  /* what a report on this family must say; NULL: nothing */
-    enum mpl_task task;                /* UNSET: causal_lm */
-    bool has_own_attention;            /* does not go through the attention interface */
-    bool has_scopes;                   /* all its modules are called in scopes: ZeRO-3 */
-    bool has_no_flex;                  /* _supports_flex_attn is not set, or it was not compared */
-    bool has_position_table;           /* a row for each position: beyond the last, PyTorch stops */
+    const char *help;        /* one line for people */
+    const char *note;        /* what a report on this family must say; NULL: nothing */
+    enum mpl_task task;      /* UNSET: causal_lm */
+    bool has_own_attention;  /* does not go through the attention interface */
+    bool has_scopes;         /* all its modules are called in scopes: ZeRO-3 */
+    bool has_no_flex;        /* _supports_flex_attn is not set, or it was not compared */
+    bool has_position_table; /* a row for each position: no sequence is longer, or none modelled */
     int64_t reserved_positions;        /* rows of that table that no token of a sequence takes */
     const struct mpl_config_key *keys; /* NULL: all as in the field table */
     /** Works out what was not given, before the general rules do. NULL: nothing. */

@@ -443,6 +443,8 @@ static const struct mpl_field field_table[] = {
      ROOM(framework_name),
      WORDS(framework, "loop, speculators, specforge, transformers-trainer, trl-sft, accelerate, "
                       "axolotl, llamafactory, torchtitan, torchtune, lightning, deepspeed"),
+     WORDS(framework,
+           "loop, speculators, specforge, transformers-trainer, trl-sft, accelerate, eagle"),
      .fallback = "\"loop\"",
      .fallback_eagle3 = "\"speculators\"",
      .help =

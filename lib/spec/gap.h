@@ -33,6 +33,9 @@ enum memplan_status mpl_check_dflash(const struct mpl_plan *plan, struct memplan
 enum memplan_status mpl_check_drafter_loop(const struct mpl_plan *plan, struct memplan_error *err);
 enum memplan_status mpl_check_eagle3(const struct mpl_plan *plan, struct memplan_error *err);
 
+/** What the script of EAGLE-1 and EAGLE-2 does not do, or was not compared: check_eagle.c. */
+enum memplan_status mpl_check_eagle(const struct mpl_plan *plan, struct memplan_error *err);
+
 /** The same of SpecForge's: check_specforge.c. */
 enum memplan_status mpl_check_specforge(const struct mpl_plan *plan, struct memplan_error *err);
 

@@ -267,16 +267,23 @@ static void family_step(struct mpl_run *run, uint32_t step)
 
     mpl_tape_mark(tape, step, 0, MPL_PHASE_DATA);
     loop->make_batch(tape, &run->network);
+    if (loop->zeroes_first)
+        mpl_optim_zero_grad(tape, &run->optim, t->zero_grad_set_to_none);
     mpl_tape_mark(tape, step, 0, MPL_PHASE_FORWARD);
     loss = loop->forward(tape, &run->network);
     mpl_tape_mark(tape, step, 0, MPL_PHASE_DATA); /* neither forward's figures nor backward's */
-    mpl_optim_zero_grad(tape, &run->optim, t->zero_grad_set_to_none);
+    if (!loop->zeroes_first)
+        mpl_optim_zero_grad(tape, &run->optim, t->zero_grad_set_to_none);
     mpl_tape_mark(tape, step, 0, MPL_PHASE_BACKWARD);
+    loss = mpl_hold(loop->divides_loss ? mpl_op_div_scalar(tape, loss) : loss);
     mpl_backward(tape, loss);
+    mpl_drop(tape, loss);
     mpl_tape_mark(tape, step, 0, MPL_PHASE_OPTIMIZER);
     if (t->gradient_clipping > 0)
         mpl_clip_grad_norm(tape, &run->optim);
     mpl_optim_step(tape, &run->local);
+    if (loop->end_step)
+        loop->end_step(tape, &run->network);
 }
 
 /* train() returns, or its names are deleted: batch and loss of the last step go. */

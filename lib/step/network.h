@@ -34,12 +34,16 @@ typedef struct mpl_tensor *mpl_network_forward(struct mpl_tape *tape, struct mpl
 struct mpl_loop {
     void (*materialize)(struct mpl_tape *tape, struct mpl_network *network);
     void (*make_batch)(struct mpl_tape *tape, struct mpl_network *network);
+    bool zeroes_first; /* zero_grad comes before forward, not after it */
+    bool divides_loss; /* accelerator.backward(loss): by the steps of accumulation, 1 too */
     /** Calls the model; the loss that backward starts from, borrowed. */
     struct mpl_tensor *(*forward)(struct mpl_tape *tape, struct mpl_network *network);
     /** NULL: the order above. Else gradients are accumulated as the plan says, and the optimizer
      * clips and steps by itself (mpl_masters_step), zero_grad included; this lets go of the loss
      * and what belongs to it, after backward or at the end of the step. */
     void (*end_micro)(struct mpl_tape *tape, struct mpl_network *network, struct mpl_tensor *loss);
+    /** What the loop does after the optimizer's step; NULL: nothing. Part of its phase. */
+    void (*end_step)(struct mpl_tape *tape, struct mpl_network *network);
 };
 
 /** Held tensors of a model's output object besides loss and logits. */

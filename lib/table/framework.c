@@ -15,6 +15,8 @@
  * deepspeed/runtime/config.py, release 0.19.8
  * accelerate/accelerator.py (prepare_model), release 1.15.0; speculators/train/{trainer,
  * distributed}.py, releases 0.7.0 to 0.9.0
+ * accelerate/accelerator.py (prepare_model), release 1.15.0; github.com/SafeAILab/EAGLE, commit
+ * cb7e0841: eagle/train/main.py
  */
 #include "table/framework.h"
 
@@ -30,6 +32,9 @@
 #define TRAINER     "transformers-trainer"
 #define SFT         "trl-sft"
 #define SPECULATORS "speculators"
+#define TRAINER "transformers-trainer"
+#define SFT     "trl-sft"
+#define EAGLE   "eagle"
 
 #define FROM(major_, minor_)              .from = {major_, minor_}
 #define BELOW(major_, minor_)             .below = {major_, minor_}
@@ -108,6 +113,17 @@ static const struct framework {
 
     {"accelerate", .path = "training.outputs_to_float32", .json = "true",
      .from_where = "convert_outputs_to_fp32"},
+
+    {EAGLE, .path = "training.sequence_length", .json = "2048", .from_where = "max_len"},
+    {EAGLE, .path = "training.micro_batch_size", .json = "4", .from_where = "--bs"},
+    {EAGLE, .path = "training.parameter_dtype", .json = "\"float32\"", .from_where = "float()"},
+    {EAGLE, .path = "training.autocast", .json = "\"bfloat16\"", .from_where = "mixed_precision"},
+    {EAGLE, .path = "training.outputs_to_float32", .json = "true",
+     .from_where = "convert_outputs_to_fp32"},
+    {EAGLE, .path = "training.attention", .json = "\"eager\"", .from_where = "LlamaAttention"},
+    {EAGLE, .path = "training.activation_checkpointing", .json = "\"full\"",
+     .from_where = "gradient_checkpointing"},
+    {EAGLE, .path = "training.use_reentrant", .json = "true", .from_where = "checkpoint"},
 };
 
 static bool is_before(struct mpl_release a, struct mpl_release b)
