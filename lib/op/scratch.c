@@ -182,6 +182,82 @@ void mpl_scratch_embedding_backward(const struct mpl_scratch_card *card, int64_t
     mpl_scratch_give(out, sorted);
 }
 
+/* ---- topk -------------------------------------------------------------------------------------
+ */
+
+/* source: aten/src/ATen/native/cuda/TensorTopK.cu, should_use_multiblock */
+static bool is_split(int64_t rows, int64_t columns)
+{
+    static const struct {
+        int64_t most_rows, least_columns;
+    } table[] = {{20, 20000}, {40, 10000}, {80, 8000},      {199, 5000},
+                 {799, 3000}, {4000, 800}, {INT64_MAX, 400}};
+    int i = 0;
+
+    while (rows > table[i].most_rows)
+        i++;
+    return columns >= table[i].least_columns;
+}
+
+/*
+ * Blocks of 256 threads for one row: 4 to 64 elements a thread, so that six blocks, which is what
+ * 65,536 registers of a multiprocessor give to a kernel of 40, keep every one of them busy.
+ * source: the same, get_items_per_thread
+ */
+static uint64_t blocks_of_row(const struct mpl_scratch_card *card, uint64_t rows, uint64_t columns)
+{
+    const uint64_t threads = (uint64_t)card->multiprocessors * 6 * 256;
+    uint64_t items = threads ? mpl_ceil_div(mpl_mul(rows, columns), threads) : 4;
+
+    items = items < 4 ? 4 : items > 64 ? 64 : items;
+    return mpl_ceil_div(columns, items * 256);
+}
+
+/* Counts that one block of DeviceScan::InclusiveSumByKey adds up (uint32 keys and values): seen on
+ * 7.5, 8.0, 8.6, 9.0, 10.0 and 12.0. */
+static uint64_t key_scan_tile(double compute_capability)
+{
+    if (compute_capability >= 10.0)
+        return 4480;
+    if (compute_capability >= 9.0)
+        return 4032;
+    return compute_capability >= 8.0 && compute_capability < 8.5 ? 3840 : 2304;
+}
+
+/*
+ * Radix selection: the k-th value of each row, twice what is left to find and its digits, a counter
+ * of 256 digits for each block (2 bytes) and each row (4 bytes), two counters of each block, which
+ * are then scanned.
+ * source: the same, mbtopk::launch; as 2.14.1 has it
+ */
+void mpl_scratch_topk(const struct mpl_scratch_card *card, int64_t rows, int64_t columns,
+                      int64_t count, enum mpl_dtype dtype, struct mpl_scratch *out)
+{
+    const uint64_t n = (uint64_t)rows, digits = mpl_dtype_size(dtype) > 4 ? 8 : 4;
+    uint64_t blocks;
+    uint8_t takes[7], scan;
+
+    *out = (struct mpl_scratch){0};
+    mpl_scratch_result(out, 0, mpl_dtype_bytes(dtype, mpl_mul(n, (uint64_t)count)));
+    mpl_scratch_result(out, 1, mpl_mul(mpl_mul(n, (uint64_t)count), 8));
+    if (!is_split(rows, columns))
+        return;
+    blocks = mpl_mul(n, blocks_of_row(card, n, (uint64_t)columns));
+    takes[0] = mpl_scratch_take(out, mpl_dtype_bytes(dtype, n));
+    takes[1] = mpl_scratch_take(out, mpl_mul(n, 8));
+    takes[2] = mpl_scratch_take(out, mpl_mul(n, 2 * digits));
+    takes[3] = mpl_scratch_take(out, mpl_mul(blocks, 512));
+    takes[4] = mpl_scratch_take(out, mpl_mul(n, 1024));
+    takes[5] = mpl_scratch_take(out, mpl_mul(blocks, 4));
+    takes[6] = mpl_scratch_take(out, mpl_mul(blocks, 4));
+    for (int i = 0; i < 2; i++) {
+        scan = mpl_scratch_take(out, scan_tiles(blocks, key_scan_tile(card->compute_capability)));
+        mpl_scratch_give(out, scan);
+    }
+    for (int i = 7; i-- > 0;)
+        mpl_scratch_give(out, takes[i]);
+}
+
 /* ---- single buffers ---------------------------------------------------------------------------
  */
 

@@ -133,6 +133,11 @@ void mpl_scratch_embedding_backward(const struct mpl_scratch_card *card, int64_t
                                     int64_t rows, int64_t columns, enum mpl_dtype dtype,
                                     struct mpl_scratch *out);
 
+/** topk(count) over the rows of a [rows, columns]: results 0 (values) and 1 (indices); what several
+ * blocks for one row share, where rows are long enough for them. */
+void mpl_scratch_topk(const struct mpl_scratch_card *card, int64_t rows, int64_t columns,
+                      int64_t count, enum mpl_dtype dtype, struct mpl_scratch *out);
+
 /** Bytes of _foreach_norm's partial sums for tensors of one dtype, the largest of max_numel
  * elements: requested before its results, released when all of them exist. */
 uint64_t mpl_scratch_foreach_norm(int64_t tensors, int64_t max_numel, enum mpl_dtype dtype);

@@ -4,11 +4,13 @@
  *
  * source: tools/autograd/derivatives.yaml (topk, max.dim, gather, index.Tensor, index_add),
  * torch/csrc/autograd/FunctionsManual.cpp (value_selecting_reduction_backward),
- * aten/src/ATen/native/Repeat.cpp, native/cuda/Nonzero.cu; PyTorch 2.13.0
+ * aten/src/ATen/native/Repeat.cpp, native/cuda/Nonzero.cu,
+ * native/cuda/TensorTopK.cu; PyTorch 2.13.0
  */
 #include <string.h>
 
 #include "op/rule.h"
+#include "op/scratch_book.h"
 
 /* Zeros of the input's shape and dtype, into which the gradient is written. */
 static void fill_backward(struct mpl_tape *tape, const char *op, struct mpl_node *node,
@@ -54,10 +56,28 @@ static void choose(struct mpl_tape *tape, const char *op, const char *name, stru
     mpl_consume(tape, a);
 }
 
+/* What the kernel takes for itself once its results are there. */
+static void book_topk(struct mpl_tape *tape, const struct mpl_tensor *a, int64_t count)
+{
+    const struct mpl_scratch_card card = mpl_book_card(tape);
+    const struct mpl_book book = {.op = "topk.default", .degree = MPL_LINEAR};
+    const int64_t columns = mpl_rule_last(a).n;
+    struct mpl_scratch list;
+
+    mpl_scratch_topk(&card, columns ? mpl_numel(a) / columns : 0, columns, count,
+                     (enum mpl_dtype)a->dtype, &list);
+    mpl_book_run(tape, &list, &book);
+}
+
 void mpl_op_topk(struct mpl_tape *tape, struct mpl_tensor *a, int64_t count,
                  struct mpl_tensor *parts_out[2])
 {
-    choose(tape, "topk.default", "TopkBackward0", a, count, parts_out);
+    struct mpl_tensor *argument = mpl_hold(a);
+
+    choose(tape, "topk.default", "TopkBackward0", argument, count, parts_out);
+    if (tape->has_kernel_scratch && !argument->is_void)
+        book_topk(tape, argument, count);
+    mpl_drop(tape, argument);
 }
 
 struct mpl_tensor *mpl_op_max_last(struct mpl_tape *tape, struct mpl_tensor *a)

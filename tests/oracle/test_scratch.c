@@ -103,6 +103,10 @@ static void list_row(const json_t *row, struct mpl_scratch *list)
         mpl_scratch_embedding_backward(&card, recorded_whole(row, "tokens"),
                                        recorded_whole(row, "rows"), recorded_whole(row, "columns"),
                                        mpl_dtype_from_name(recorded_text(row, "dtype")), list);
+    } else if (strcmp(kind, "topk") == 0) {
+        mpl_scratch_topk(&card, recorded_whole(row, "rows"), recorded_whole(row, "columns"),
+                         recorded_whole(row, "k"), mpl_dtype_from_name(recorded_text(row, "dtype")),
+                         list);
     } else if (strcmp(kind, "foreach_norm") == 0) {
         mpl_scratch_take(list, mpl_scratch_foreach_norm(
                                    recorded_whole(row, "tensors"), recorded_whole(row, "max_numel"),
