@@ -25,6 +25,7 @@
     of(gpt_oss)                                                                                    \
     of(gptj)                                                                                       \
     of(granite)                                                                                    \
+    of(medusa)                                                                                     \
     of(mistral)                                                                                    \
     of(mixtral)                                                                                    \
     of(nemotron)                                                                                   \

@@ -20,7 +20,7 @@ static struct mpl_tensor *make(struct mpl_tape *tape, const char *op, enum mpl_d
 }
 
 /* A name is bound to a held tensor. */
-static void bind(struct mpl_tape *tape, struct mpl_tensor **name, struct mpl_tensor *value)
+static void assign(struct mpl_tape *tape, struct mpl_tensor **name, struct mpl_tensor *value)
 {
     mpl_drop(tape, *name);
     *name = value;
@@ -93,10 +93,10 @@ static void compute_loss(struct mpl_tape *tape, struct mpl_eagle *e)
     n->vloss = regression(tape, e);
     mpl_drop(tape, frame[0]);
     mpl_drop(tape, frame[1]);
-    bind(tape, &n->logits, logits);
-    bind(tape, &n->loss,
-         mpl_hold(mpl_op_add(tape, mpl_op_mul_number(tape, n->vloss),
-                             mpl_op_mul_number(tape, n->ploss))));
+    assign(tape, &n->logits, logits);
+    assign(tape, &n->loss,
+           mpl_hold(mpl_op_add(tape, mpl_op_mul_number(tape, n->vloss),
+                               mpl_op_mul_number(tape, n->ploss))));
 }
 
 /* target_head = head(data["target"]) and its softmax, without gradients */
@@ -105,8 +105,8 @@ static void run_target_head(struct mpl_tape *tape, struct mpl_eagle *e)
     struct mpl_eagle_names *n = &e->names;
 
     tape->is_grad_enabled = false;
-    bind(tape, &n->target_logits, mpl_hold(call_head(tape, e, e->data.target)));
-    bind(tape, &n->target_p, mpl_hold(mpl_op_softmax(tape, n->target_logits, MPL_DTYPE_NONE)));
+    assign(tape, &n->target_logits, mpl_hold(call_head(tape, e, e->data.target)));
+    assign(tape, &n->target_p, mpl_hold(mpl_op_softmax(tape, n->target_logits, MPL_DTYPE_NONE)));
     tape->is_grad_enabled = true;
 }
 
@@ -117,10 +117,10 @@ struct mpl_tensor *mpl_eagle_loss(struct mpl_tape *tape, struct mpl_network *net
     struct mpl_tensor *logits;
 
     tape->autocast = network->plan->training.autocast;
-    bind(tape, &e->names.predict,
-         mpl_hold(leave(tape, mpl_network_call(tape, network, &none, &logits))));
+    assign(tape, &e->names.predict,
+           mpl_hold(leave(tape, mpl_network_call(tape, network, &none, &logits))));
     run_target_head(tape, e);
-    bind(tape, &e->names.loss_mask, mpl_hold(mpl_op_unsqueeze(tape, e->data.loss_mask, 2)));
+    assign(tape, &e->names.loss_mask, mpl_hold(mpl_op_unsqueeze(tape, e->data.loss_mask, 2)));
     compute_loss(tape, e);
     return e->names.loss;
 }
@@ -134,8 +134,8 @@ static void choose(struct mpl_tape *tape, struct mpl_eagle *e, struct mpl_tensor
     struct mpl_tensor *most = make(tape, "max.dim", MPL_FLOAT32, mpl_eagle_shape(e, 0));
     struct mpl_tensor *best = make(tape, "max.dim", MPL_INT64, mpl_eagle_shape(e, 0));
 
-    bind(tape, &e->names.most, most);
-    bind(tape, ids, best);
+    assign(tape, &e->names.most, most);
+    assign(tape, ids, best);
 }
 
 /* ((predicted == target) * loss_mask.squeeze()).sum().item(), and the sum of the mask before. */
@@ -165,7 +165,7 @@ static void select_rows(struct mpl_tape *tape, struct mpl_eagle *e, struct mpl_t
                   cols ? mpl_shape2(rows, mpl_dim(cols)) : mpl_shape1(rows));
     mpl_drop(tape, index);
     mpl_drop(tape, where);
-    bind(tape, x, chosen);
+    assign(tape, x, chosen);
 }
 
 /* correct[:k].reshape(-1).float().sum(0, keepdim=True): a number; held. The rows lie one beside the
@@ -199,7 +199,7 @@ static void top_accuracy(struct mpl_tape *tape, struct mpl_eagle *e)
     mpl_drop(tape, parts[1]);
     mpl_drop(tape, correct);
     for (int k = 0; k < 3; k++)
-        bind(tape, &n->right[k], right[k]);
+        assign(tape, &n->right[k], right[k]);
     for (int k = 0; k < 3; k++) /* top_3acc[k] += ..., which begins at the number 0 */
         if (!n->sums[k])
             n->sums[k] = make(tape, "add.Tensor", MPL_FLOAT32, mpl_shape1(mpl_dim(1)));

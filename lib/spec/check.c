@@ -201,10 +201,14 @@ static enum memplan_status check_task(const struct mpl_plan *plan,
 /* What the family's trainer does, or transformers' models. */
 static enum memplan_status check_family(const struct mpl_plan *plan, struct memplan_error *err)
 {
+    enum memplan_status status;
+
     if (is_eagle3(plan))
         return mpl_check_eagle3(plan, err);
     if (!strcmp(plan->model.model_type, "eagle"))
         return mpl_check_eagle(plan, err);
+    if (!strcmp(plan->model.model_type, "medusa") && (status = mpl_check_medusa(plan, err)))
+        return status;
     return mpl_check_causal(plan, err);
 }
 

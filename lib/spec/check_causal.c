@@ -298,6 +298,11 @@ enum memplan_status mpl_check_causal(const struct mpl_plan *plan, struct memplan
         {strcmp(plan->framework_name, "eagle") == 0, "/framework/name",
          "framework.name: EAGLE's script trains its drafter only, whose config.json says llama: "
          "expected model.model_type eagle"},
+        {strcmp(plan->framework_name, "medusa") == 0 &&
+             strcmp(plan->model.model_type, "medusa") != 0,
+         "/framework/name",
+         "framework.name: Medusa's script trains its heads: expected model.model_type medusa, with "
+         "the fields of the model below them, a Llama"},
         {!mpl_version_at_least(&plan->transformers, 4, 40, 0), "/software/transformers",
          "software.transformers: versions before 4.40 are not modelled"},
         {mpl_version_at_least(&plan->transformers, 4, 48, 0) &&

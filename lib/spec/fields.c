@@ -445,6 +445,9 @@ static const struct mpl_field field_table[] = {
                       "axolotl, llamafactory, torchtitan, torchtune, lightning, deepspeed"),
      WORDS(framework,
            "loop, speculators, specforge, transformers-trainer, trl-sft, accelerate, eagle"),
+     WORDS(
+         framework,
+         "loop, speculators, specforge, transformers-trainer, trl-sft, accelerate, eagle, medusa"),
      .fallback = "\"loop\"",
      .fallback_eagle3 = "\"speculators\"",
      .help =

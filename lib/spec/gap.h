@@ -36,6 +36,9 @@ enum memplan_status mpl_check_eagle3(const struct mpl_plan *plan, struct memplan
 /** What the script of EAGLE-1 and EAGLE-2 does not do, or was not compared: check_eagle.c. */
 enum memplan_status mpl_check_eagle(const struct mpl_plan *plan, struct memplan_error *err);
 
+/** The same of Medusa's, besides the rest of a causal model's: check_medusa.c. */
+enum memplan_status mpl_check_medusa(const struct mpl_plan *plan, struct memplan_error *err);
+
 /** The same of SpecForge's: check_specforge.c. */
 enum memplan_status mpl_check_specforge(const struct mpl_plan *plan, struct memplan_error *err);
 

@@ -130,7 +130,8 @@ enum mpl_experts_kind { MPL_EXPERTS_GROUPED_MM = 0, MPL_EXPERTS_BATCHED_MM, MPL_
 enum mpl_topk_method { MPL_TOPK_GREEDY = 0, MPL_TOPK_GROUP_LIMITED, MPL_TOPK_NOAUX_TC };
 enum mpl_layer_type { MPL_LAYER_FULL = 0, MPL_LAYER_SLIDING };
 
-#define MPL_MAX_LAYERS 4096
+#define MPL_MAX_LAYERS        4096
+#define MPL_MEDUSA_MOST_HEADS 32
 
 /** Something that is said of each layer, or of some; count 0: not given. */
 struct mpl_layer_list {
@@ -146,13 +147,18 @@ struct mpl_version {
     char text[32]; /* as written */
 };
 
+/** The model below Medusa's heads. */
+enum mpl_medusa_base { MPL_MEDUSA_ON_LLAMA = 0, MPL_MEDUSA_ON_MISTRAL };
+
 struct mpl_model {
     char model_type[48];
     int64_t hidden_size, intermediate_size, num_hidden_layers;
     int64_t num_attention_heads, num_key_value_heads, head_dim;
     int64_t vocab_size, max_position_embeddings;
     int64_t draft_vocab_size; /* eagle3 */
-    int64_t pad_token_id;     /* -1: none */
+    int64_t medusa_num_heads, medusa_num_layers;
+    enum mpl_medusa_base base_model_type;
+    int64_t pad_token_id; /* -1: none */
     bool tie_word_embeddings, attention_bias, mlp_bias;
     bool norm_before_residual; /* eagle3 */
     int64_t block_size, num_target_layers; /* dflash */

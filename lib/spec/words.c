@@ -93,6 +93,10 @@ const struct mpl_word mpl_model_type_words[] = {NOT("baichuan"),
                                                 NOT("xpress"),
                                                 END};
 
+const struct mpl_word mpl_medusa_base_words[] = {YES("llama", MPL_MEDUSA_ON_LLAMA),
+                                                 YES("mistral", MPL_MEDUSA_ON_MISTRAL),
+                                                 NOT("qwen2"), NOT("mixtral"), END};
+
 const struct mpl_word mpl_activation_words[] = {YES("silu", MPL_ACTIVATION_SILU),
                                                 HINT("swish", "silu"),
                                                 YES("gelu", MPL_ACTIVATION_GELU),
@@ -353,6 +357,7 @@ const struct mpl_word mpl_framework_words[] = {YES("loop", 0),
                                                YES("lightning", 0),
                                                YES("deepspeed", 0),
                                                YES("eagle", 0),
+                                               YES("medusa", 0),
                                                HINT("transformers", "transformers-trainer"),
                                                HINT("trainer", "transformers-trainer"),
                                                HINT("trl", "trl-sft"),
@@ -363,7 +368,6 @@ const struct mpl_word mpl_framework_words[] = {YES("loop", 0),
                                                NOT("unsloth"),
                                                NOT("eagle"),
                                                NOT("lightning"),
-                                               NOT("medusa"),
                                                END};
 
 const struct mpl_word mpl_metric_words[] = {

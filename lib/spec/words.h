@@ -8,6 +8,7 @@
 extern const struct mpl_word mpl_model_type_words[];
 extern const struct mpl_word mpl_activation_words[];
 extern const struct mpl_word mpl_layer_type_words[];
+extern const struct mpl_word mpl_medusa_base_words[];
 extern const struct mpl_word mpl_topk_method_words[];
 extern const struct mpl_word mpl_rope_words[];
 extern const struct mpl_word mpl_rope_static_words[];

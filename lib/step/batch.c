@@ -2,14 +2,20 @@
 /* What the training loop feeds the model: tensors of a batch, and batches ahead of their turn. */
 #include "step/run.h"
 
-static struct mpl_tensor *make_input(struct mpl_tape *tape, const struct mpl_shape *shape)
+static struct mpl_tensor *make_input_of(struct mpl_tape *tape, enum mpl_dtype dtype,
+                                        const struct mpl_shape *shape)
 {
-    struct mpl_tensor *ids;
+    struct mpl_tensor *input;
 
     tape->category = MPL_CATEGORY_INPUTS;
-    ids = mpl_hold(mpl_empty(tape, "empty.memory_format", MPL_INT64, shape));
+    input = mpl_hold(mpl_empty(tape, "empty.memory_format", dtype, shape));
     tape->category = MPL_CATEGORY_TEMPORARY;
-    return ids;
+    return input;
+}
+
+static struct mpl_tensor *make_input(struct mpl_tape *tape, const struct mpl_shape *shape)
+{
+    return make_input_of(tape, MPL_INT64, shape);
 }
 
 /* Chosen and rejected answers go through the model together. */
@@ -74,7 +80,8 @@ static struct mpl_batch new_batch(struct mpl_run *run)
     batch.labels = t->shared_batch ? mpl_hold(mpl_return(mpl_hold(batch.input_ids)))
                                    : make_labels(run->tape, run->plan);
     if (t->padding)
-        batch.attention_mask = make_ids(run->tape, run->plan);
+        batch.attention_mask = make_input_of(
+            run->tape, run->network.has_bool_mask ? MPL_BOOL : MPL_INT64, &batch.input_ids->shape);
     if (t->loss.num_items_in_batch)
         batch.item_count = make_input(run->tape, &(struct mpl_shape){0});
     return batch;

@@ -83,7 +83,7 @@ static struct mpl_tensor *forward(struct mpl_run *run, bool is_sampled)
     take_outputs(run);
     if (t->gradient_accumulation_steps > 1 && !t->shared_batch)
         mpl_rebind(tape, &loss, mpl_op_div_scalar(tape, loss));
-    if (!t->shared_batch)
+    if (!t->shared_batch && !run->network.keeps_batch)
         mpl_run_drop_batch(run);
     return loss;
 }

@@ -86,6 +86,8 @@ struct mpl_network {
     struct mpl_tensor *quantization_table; /* one for the process; NULL: none yet */
     uint32_t targets_met, saved_met; /* bits: which names of the plan's adapters fit a module */
     bool is_in_head;                 /* what comes is the output head */
+    bool keeps_batch;                /* the trainer's name holds it until the next one is there */
+    bool has_bool_mask;              /* the attention mask of its data is bool */
     bool are_adapters_off;           /* forwards use what lies below the adapters */
     bool has_left;                   /* model(batch) has returned: mpl_network_leave() */
     const struct mpl_float8_config *float8; /* of all layers that compute in float8 */

@@ -16,7 +16,8 @@
  * accelerate/accelerator.py (prepare_model), release 1.15.0; speculators/train/{trainer,
  * distributed}.py, releases 0.7.0 to 0.9.0
  * accelerate/accelerator.py (prepare_model), release 1.15.0; github.com/SafeAILab/EAGLE, commit
- * cb7e0841: eagle/train/main.py
+ * cb7e0841: eagle/train/main.py; github.com/FasterDecoding/Medusa, commit e2a5d20c:
+ * medusa/train/train_legacy.py
  */
 #include "table/framework.h"
 
@@ -35,6 +36,7 @@
 #define TRAINER "transformers-trainer"
 #define SFT     "trl-sft"
 #define EAGLE   "eagle"
+#define MEDUSA  "medusa"
 
 #define FROM(major_, minor_)              .from = {major_, minor_}
 #define BELOW(major_, minor_)             .below = {major_, minor_}
@@ -124,6 +126,20 @@ static const struct framework {
     {EAGLE, .path = "training.activation_checkpointing", .json = "\"full\"",
      .from_where = "gradient_checkpointing"},
     {EAGLE, .path = "training.use_reentrant", .json = "true", .from_where = "checkpoint"},
+
+    {MEDUSA, .path = "software.transformers", .json = "\"4.45.2\"",
+     .from_where = "the newest whose Trainer its script fits"},
+    {MEDUSA, .path = "training.sequence_length", .json = "2048", .from_where = "model_max_length"},
+    {MEDUSA, .path = "training.micro_batch_size", .json = "8",
+     .from_where = "per_device_train_batch_size"},
+    {MEDUSA, .path = "training.gradient_clipping", .json = "1.0", .from_where = "max_grad_norm"},
+    {MEDUSA, .path = "training.parameter_dtype", .json = "\"bfloat16\"",
+     .from_where = "torch_dtype"},
+    {MEDUSA, .path = "training.padding", .json = "true", .from_where = "padding: max_length"},
+    {MEDUSA, .path = "training.outputs_to_float32", .json = "true",
+     .from_where = "convert_outputs_to_fp32"},
+    {MEDUSA, .path = "parallelism.find_unused_parameters", .json = "true",
+     .from_where = "ddp_find_unused_parameters"},
 };
 
 static bool is_before(struct mpl_release a, struct mpl_release b)

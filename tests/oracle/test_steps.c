@@ -76,6 +76,7 @@ static struct {
     {.name = "lora-card.jsonl", .is_card = true},
     {.name = "optim-card.jsonl", .is_card = true},
     {.name = "eagle-card.jsonl", .is_card = true},
+    {.name = "medusa-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "trainer-card.jsonl", .is_card = true, .is_trainer = true},
     {.name = "framework-card.jsonl", .is_card = true},
     {.name = "flex-card.jsonl", .is_card = true, .has_copies = true},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Drafters of EAGLE-1 and EAGLE-2: what their script sets, and what it leaves no choice in. */
+/* Drafters of EAGLE-1 and EAGLE-2, and Medusa's heads: what their scripts set, and what they leave
+ * no choice in. */
 #include <string.h>
 
 #include "spec/check.h"
@@ -10,6 +11,11 @@
     "{\"model\": {\"model_type\": \"eagle\", \"hidden_size\": 512, \"intermediate_size\": 1024, "  \
     "\"num_hidden_layers\": 1, \"num_attention_heads\": 8, \"vocab_size\": 1000}, "                \
     "\"framework\": {\"name\": \"eagle\"}}"
+
+#define MEDUSA                                                                                     \
+    "{\"model\": {\"model_type\": \"medusa\", \"hidden_size\": 512, \"intermediate_size\": 1024, " \
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 8, \"vocab_size\": 1000}, "                \
+    "\"framework\": {\"name\": \"medusa\"}}"
 
 static enum memplan_status try_set(const char *text, const char *assignment)
 {
@@ -85,6 +91,52 @@ START_TEST(eagle_refuses_pairs)
 }
 END_TEST
 
+START_TEST(medusa_has_what_its_script_sets)
+{
+    ck_assert_msg(!try_set(MEDUSA, NULL), "%s", err.text);
+    ck_assert_str_eq(plan.transformers.text, "4.45.2");
+    ck_assert_int_eq(plan.model.medusa_num_heads, 1);
+    ck_assert_int_eq(plan.training.sequence_length, 2048);
+    ck_assert_int_eq(plan.training.micro_batch_size, 8);
+    ck_assert_int_eq(plan.training.parameter_dtype, MPL_BFLOAT16);
+    ck_assert_int_eq(plan.training.autocast, MPL_DTYPE_NONE);
+    ck_assert(plan.training.gradient_clipping == 1.0 && plan.training.padding);
+}
+END_TEST
+
+/* TABLE: what is refused, and a word of why. */
+static const struct {
+    const char *set, *says;
+} medusa_refusals[] = {
+    {"framework.version=1.0", "e2a5d20c"},
+    {"model.model_type=llama", "model.model_type medusa"},
+    {"model.tie_word_embeddings=true", "output head trains"},
+    {"model.sliding_window=128", "base_model_type mistral"},
+    {"model.base_model_type=mixtral", "not modelled"},
+    {"model.medusa_num_heads=0", "at least 1"},
+    {"software.transformers=4.46.3", "num_items_in_batch"},
+    {"software.transformers=5.24.0", "num_items_in_batch"},
+    {"training.sequence_length=2", "nothing to predict"},
+    {"training.parameter_dtype=float32", "bfloat16"},
+    {"training.autocast=float16", "bfloat16"},
+    {"training.activation_checkpointing=full", "gradient_checkpointing_enable"},
+    {"training.padding=false", "expected true"},
+    {"training.loss.num_items_in_batch=true", "script's own"},
+    {"training.keep_outputs=true", "keep_outputs"},
+    {"training.lora={\"r\": 8, \"alpha\": 8, \"target_modules\": \"all-linear\"}", "lora"},
+    {"training.evaluation.batches=1", "evaluation"},
+    {"checkpoint.resume=cuda", "resume"},
+};
+
+START_TEST(medusa_refuses)
+{
+    const enum memplan_status status = try_set(MEDUSA, medusa_refusals[_i].set);
+
+    ck_assert_msg(status == MEMPLAN_ERR_UNSUPPORTED && strstr(err.text, medusa_refusals[_i].says),
+                  "%s: status %d, %s", medusa_refusals[_i].set, (int)status, err.text);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("drafters");
@@ -93,5 +145,8 @@ int main(void)
     tcase_add_loop_test(tcase, eagle_refuses, 0,
                         sizeof(eagle_refusals) / sizeof(eagle_refusals[0]));
     tcase_add_loop_test(tcase, eagle_refuses_pairs, 0, 2);
+    tcase_add_test(tcase, medusa_has_what_its_script_sets);
+    tcase_add_loop_test(tcase, medusa_refuses, 0,
+                        sizeof(medusa_refusals) / sizeof(medusa_refusals[0]));
     return test_run("drafters", tcase);
 }

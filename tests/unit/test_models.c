@@ -73,7 +73,7 @@ static struct mpl_spec *load(const char *preset)
 static uint64_t count_parameters(struct mpl_spec *spec, const char *preset)
 {
     static const char *const shortened[] = {
-        "training.sequence_length=4", "training.micro_batch_size=1", "training.steps=1",
+        "training.sequence_length=8", "training.micro_batch_size=1", "training.steps=1",
         "parallelism.strategy=none",  "parallelism.world_size=1",
     };
     /* drafters are always wrapped, and not modelled below */
