@@ -42,8 +42,7 @@
     of(smollm3)                                                                                    \
     of(stablelm)                                                                                   \
     of(starcoder2)                                                                                 \
-    of(eagle3)                                                                                     \
-    of(dflash)
+    of(dflash)                                                                                     \
     of(eagle)                                                                                      \
     of(eagle3)
 /* clang-format on */

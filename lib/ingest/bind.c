@@ -129,15 +129,12 @@ static bool has_adapters(const struct binding *b)
  * defaults. The Trainer of transformers has the release of transformers. */
 static void find_framework(struct binding *b)
 {
-    const char *name = json_string_value(find_value(b, "framework.name"));
-    const char *version = json_string_value(find_value(b, "framework.version"));
-    const bool is_trainer = name && strcmp(name, "transformers-trainer") == 0;
     const bool is_drafter = b->family != MPL_FAMILY_CAUSAL; /* these always have a framework */
     const char *name = is_drafter ? text_of(b, "framework.name")
                                   : json_string_value(find_value(b, "framework.name"));
     const char *version = is_drafter ? text_of(b, "framework.version")
                                      : json_string_value(find_value(b, "framework.version"));
-    const bool has_own = name && mpl_framework_newest(name);
+    const bool is_trainer = name && strcmp(name, "transformers-trainer") == 0;
 
     if (!name || (is_drafter && strcmp(name, "speculators") != 0))
         return;

@@ -442,12 +442,8 @@ static const struct mpl_field field_table[] = {
      AT(framework_name),
      ROOM(framework_name),
      WORDS(framework, "loop, speculators, specforge, transformers-trainer, trl-sft, accelerate, "
-                      "axolotl, llamafactory, torchtitan, torchtune, lightning, deepspeed"),
-     WORDS(framework,
-           "loop, speculators, specforge, transformers-trainer, trl-sft, accelerate, eagle"),
-     WORDS(
-         framework,
-         "loop, speculators, specforge, transformers-trainer, trl-sft, accelerate, eagle, medusa"),
+                      "axolotl, llamafactory, torchtitan, torchtune, lightning, deepspeed, eagle, "
+                      "medusa"),
      .fallback = "\"loop\"",
      .fallback_eagle3 = "\"speculators\"",
      .help =

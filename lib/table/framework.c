@@ -12,31 +12,25 @@
  * activation_checkpoint.py, releases 0.2.0 to 0.3.0;
  * torchtune/recipes/configs, recipes/full_finetune_*.py, training/_distributed.py, release 0.6.1;
  * lightning/pytorch/{trainer,loops,strategies}, release 2.6.6;
- * deepspeed/runtime/config.py, release 0.19.8
- * accelerate/accelerator.py (prepare_model), release 1.15.0; speculators/train/{trainer,
- * distributed}.py, releases 0.7.0 to 0.9.0
- * accelerate/accelerator.py (prepare_model), release 1.15.0; github.com/SafeAILab/EAGLE, commit
- * cb7e0841: eagle/train/main.py; github.com/FasterDecoding/Medusa, commit e2a5d20c:
- * medusa/train/train_legacy.py
+ * deepspeed/runtime/config.py, release 0.19.8;
+ * speculators/train/{trainer,distributed}.py, releases 0.7.0 to 0.9.0;
+ * github.com/SafeAILab/EAGLE, commit cb7e0841: eagle/train/main.py;
+ * github.com/FasterDecoding/Medusa, commit e2a5d20c: medusa/train/train_legacy.py
  */
 #include "table/framework.h"
 
 #include <string.h>
 
-#define TRAINER   "transformers-trainer"
-#define SFT       "trl-sft"
-#define AXOLOTL   "axolotl"
-#define FACTORY   "llamafactory"
-#define TITAN     "torchtitan"
-#define TUNE      "torchtune"
-#define LIGHTNING "lightning"
 #define TRAINER     "transformers-trainer"
 #define SFT         "trl-sft"
+#define AXOLOTL     "axolotl"
+#define FACTORY     "llamafactory"
+#define TITAN       "torchtitan"
+#define TUNE        "torchtune"
+#define LIGHTNING   "lightning"
 #define SPECULATORS "speculators"
-#define TRAINER "transformers-trainer"
-#define SFT     "trl-sft"
-#define EAGLE   "eagle"
-#define MEDUSA  "medusa"
+#define EAGLE       "eagle"
+#define MEDUSA      "medusa"
 
 #define FROM(major_, minor_)              .from = {major_, minor_}
 #define BELOW(major_, minor_)             .below = {major_, minor_}
@@ -81,65 +75,6 @@ static const struct framework {
              "float32 keep other tensors (docs/accuracy.md has recorded steps of both)"},
     {.name = LIGHTNING, .newest = "2.6.6", .oldest = {2, 0}},
     {.name = "deepspeed", .newest = "0.19.8", .oldest = {0, 10}},
-    {SFT, .path = "training.sequence_length", .json = "1024", .from_where = "max_length"},
-    {SFT, .path = "training.micro_batch_size", .json = "8",
-     .from_where = "per_device_train_batch_size"},
-    {SFT, .path = "training.gradient_clipping", .json = "1.0", .from_where = "max_grad_norm"},
-    {SFT, TRANSFORMERS_FROM(4, 54), PYTORCH_FROM(2, 8), .path = "training.optimizer.fused",
-     .json = "true", .from_where = "optim: adamw_torch_fused", .unless = "training.optimizer.name"},
-    {SFT, FROM(0, 19), .path = "training.autocast", .json = "\"bfloat16\"", .from_where = "bf16"},
-    {SFT, FROM(0, 22), .path = "training.activation_checkpointing", .json = "\"full\"",
-     .from_where = "gradient_checkpointing"},
-    {SFT, BELOW(0, 29), BEFORE_TRANSFORMERS_5, .path = "training.use_reentrant", .json = "true",
-     .from_where = "gradient_checkpointing_kwargs"},
-    {SFT, BEFORE_TRANSFORMERS_5, .path = "training.parameter_dtype", .json = "\"float32\"",
-     .from_where = "from_pretrained without a dtype"},
-    {SFT, FROM(0, 15), BELOW(0, 22), .path = "training.metrics", .json = "\"token_accuracy\"",
-     .from_where = "mean_token_accuracy", .unless = "training.loss.name"},
-    {SFT, FROM(0, 22), BELOW(1, 6), .path = "training.metrics",
-     .json = "\"entropy_and_token_accuracy\"", .from_where = "entropy, mean_token_accuracy",
-     .unless = "training.loss.name"},
-    {SFT, FROM(1, 6), BELOW(1, 15), .path = "training.loss.name", .json = "\"chunked_nll\"",
-     .from_where = "loss_type"},
-    {SFT, FROM(1, 15), .path = "training.loss.name", .json = "\"fused_lm_head\"",
-     .from_where = "add_fused_lm_head"},
-    {SFT, .path = "training.outputs_to_float32", .json = "true",
-     .from_where = "convert_outputs_to_fp32"},
-
-    {SPECULATORS, FROM(0, 7), .path = "training.autocast", .json = "\"bfloat16\"",
-     .from_where = "hidden_states_dtype"},
-    {SPECULATORS, FROM(0, 7), .path = "training.batch_dtype", .json = "\"bfloat16\"",
-     .from_where = "hidden_states_dtype"},
-    {SPECULATORS, FROM(0, 7), .path = "parallelism.root_dtype", .json = "\"bfloat16\"",
-     .from_where = "apply_fully_sharded"},
-
-    {"accelerate", .path = "training.outputs_to_float32", .json = "true",
-     .from_where = "convert_outputs_to_fp32"},
-
-    {EAGLE, .path = "training.sequence_length", .json = "2048", .from_where = "max_len"},
-    {EAGLE, .path = "training.micro_batch_size", .json = "4", .from_where = "--bs"},
-    {EAGLE, .path = "training.parameter_dtype", .json = "\"float32\"", .from_where = "float()"},
-    {EAGLE, .path = "training.autocast", .json = "\"bfloat16\"", .from_where = "mixed_precision"},
-    {EAGLE, .path = "training.outputs_to_float32", .json = "true",
-     .from_where = "convert_outputs_to_fp32"},
-    {EAGLE, .path = "training.attention", .json = "\"eager\"", .from_where = "LlamaAttention"},
-    {EAGLE, .path = "training.activation_checkpointing", .json = "\"full\"",
-     .from_where = "gradient_checkpointing"},
-    {EAGLE, .path = "training.use_reentrant", .json = "true", .from_where = "checkpoint"},
-
-    {MEDUSA, .path = "software.transformers", .json = "\"4.45.2\"",
-     .from_where = "the newest whose Trainer its script fits"},
-    {MEDUSA, .path = "training.sequence_length", .json = "2048", .from_where = "model_max_length"},
-    {MEDUSA, .path = "training.micro_batch_size", .json = "8",
-     .from_where = "per_device_train_batch_size"},
-    {MEDUSA, .path = "training.gradient_clipping", .json = "1.0", .from_where = "max_grad_norm"},
-    {MEDUSA, .path = "training.parameter_dtype", .json = "\"bfloat16\"",
-     .from_where = "torch_dtype"},
-    {MEDUSA, .path = "training.padding", .json = "true", .from_where = "padding: max_length"},
-    {MEDUSA, .path = "training.outputs_to_float32", .json = "true",
-     .from_where = "convert_outputs_to_fp32"},
-    {MEDUSA, .path = "parallelism.find_unused_parameters", .json = "true",
-     .from_where = "ddp_find_unused_parameters"},
 };
 
 static bool is_before(struct mpl_release a, struct mpl_release b)
