@@ -24,12 +24,12 @@ enum layout { LINEAR, CONV1D, FUNCTION };
 /* mm: the weight's gradient, then the input's (mat2 before self). addmm: input, weight, bias
  * (mat1, mat2, self); the bias's is the incoming one, which the engine sums. A weight that lies as
  * [in, out] (conv1d) gets its gradient as it is, the other one as a view; a Python function gives
- * that of the input first, and no view. */
+ * that of the input first, and no view, and saves both whatever is asked of it. */
 static void product_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                              struct mpl_tensor **in, enum layout layout)
 {
     const bool has_bias = node->edge_count == 3, is_conv1d = layout == CONV1D;
-    const bool is_input_first = has_bias || layout == FUNCTION;
+    const bool is_function = layout == FUNCTION, is_input_first = has_bias || is_function;
     struct mpl_tensor *a = NULL, *weight = NULL, *grad;
     struct mpl_shape flat = mpl_shape2(mpl_rule_rows(out[0]), mpl_rule_last(out[0])), in_shape;
     const enum mpl_dtype dtype = (enum mpl_dtype)out[0]->dtype;
@@ -39,7 +39,7 @@ static void product_backward(struct mpl_tape *tape, struct mpl_node *node, struc
     if (mpl_needs(node, 1))
         a = mpl_saved(tape, node, slot++);
     if (mpl_needs(node, 0))
-        weight = mpl_saved(tape, node, slot);
+        weight = mpl_saved(tape, node, is_function ? 1 : slot);
     grad = mpl_rule_reshape(tape, out[0], &flat); /* the view that mm's result got */
     for (int pass = 0; pass < 2; pass++) {
         const bool is_weight_turn = (pass == 0) != is_input_first;
@@ -104,9 +104,9 @@ static struct mpl_tensor *product(struct mpl_tape *tape, struct mpl_tensor *x, s
     struct mpl_shape flat, shape = x->shape;
 
     if (!x->is_void && !w->is_void) {
-        if (mpl_needs(node, 1))
+        if (mpl_needs(node, 1) || backward == function_backward)
             mpl_save(tape, node, x);
-        if (mpl_needs(node, 0))
+        if (mpl_needs(node, 0) || backward == function_backward)
             mpl_save(tape, node, w);
         flat = mpl_shape2(mpl_rule_rows(x), columns);
         out =

@@ -14,6 +14,7 @@
 #include "op/op.h"
 #include "optim/optim.h"
 #include "parallel/ranks.h"
+#include "spec/text.h"
 
 #define ALIGNMENT 2 /* elements of each rank: nccl_start_alignment_factor */
 
@@ -186,7 +187,7 @@ static void step(struct mpl_tape *tape, struct mpl_network *network, struct mpl_
     mpl_optim_zero_grad(tape, optim, true);
 }
 
-struct mpl_tensor *mpl_zero_divide(struct mpl_tape *tape, struct mpl_tensor *grad)
+static struct mpl_tensor *divide(struct mpl_tape *tape, struct mpl_tensor *grad)
 {
     struct mpl_tensor *divided =
         mpl_hold(mpl_empty_like(tape, "div.Tensor", (enum mpl_dtype)grad->dtype, grad, NULL));
@@ -195,13 +196,21 @@ struct mpl_tensor *mpl_zero_divide(struct mpl_tape *tape, struct mpl_tensor *gra
     return divided;
 }
 
+void mpl_zero_watch_output(struct mpl_tape *tape, const struct mpl_network *network,
+                           struct mpl_tensor *output)
+{
+    if (!mpl_version_at_least(&network->plan->deepspeed, 0, 19, 6))
+        mpl_add_grad_hook(tape, output, divide);
+}
+
 static void post_forward(struct mpl_tape *tape, void *wrapper, struct mpl_tensor *const *outputs,
                          int count)
 {
-    (void)wrapper;
+    const struct mpl_zero *zero = wrapper;
+
     for (int i = 0; i < count; i++)
         if (outputs[i])
-            mpl_add_grad_hook(tape, outputs[i], mpl_zero_divide);
+            mpl_zero_watch_output(tape, zero->network, outputs[i]);
 }
 
 static const struct mpl_hooks zero_hooks = {

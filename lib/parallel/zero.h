@@ -17,9 +17,12 @@
 /** Wraps the network as the plan's "parallelism" says. Arena memory. */
 enum memplan_status mpl_zero_wrap(struct mpl_network *network, struct memplan_error *err);
 
-/** The engine, of all stages: the gradient of a model's output, divided by the steps of an
- * accumulation (_backward_prologue_per_tensor); loss.float() * loss_scale. */
-struct mpl_tensor *mpl_zero_divide(struct mpl_tape *tape, struct mpl_tensor *grad);
+/** The engine, of all stages: the gradient of a model's output is divided by the steps of an
+ * accumulation (_backward_prologue_per_tensor), before release 0.19.6, which divides the loss. */
+void mpl_zero_watch_output(struct mpl_tape *tape, const struct mpl_network *network,
+                           struct mpl_tensor *output);
+
+/** loss.float() * loss_scale */
 struct mpl_tensor *mpl_zero_scale_loss(struct mpl_tape *tape, struct mpl_tensor *loss);
 
 /* ---- for parallel/zero*.c ---------------------------------------------------------------------

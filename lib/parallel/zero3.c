@@ -19,8 +19,19 @@
 /* ---- making the model -------------------------------------------------------------------------
  */
 
-/* A weight is made whole, this rank's partition is copied, and the whole goes: shapes of the
- * weight, and [partition], which with offload_param lies on the host. */
+/* This rank's partition is copied, and the whole goes: shape [partition], which with offload_param
+ * lies on the host. */
+static void partition(struct mpl_tape *tape, const struct mpl_zero3 *zero,
+                      struct mpl_zero3_weight *weight)
+{
+    if (!zero->offloads_weights)
+        weight->made =
+            mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS, "empty.memory_format",
+                          mpl_zero3_dtype(weight), weight->partition);
+    mpl_zero3_give_up(tape, weight);
+}
+
+/* A weight is made whole; adapters stay so until the engine is made. */
 static void make_weight(struct mpl_tape *tape, const struct mpl_zero3 *zero,
                         struct mpl_zero3_weight *weight)
 {
@@ -30,24 +41,24 @@ static void make_weight(struct mpl_tape *tape, const struct mpl_zero3 *zero,
     p->tensor = mpl_hold(mpl_empty(tape, "empty.memory_format", p->dtype, &p->shape));
     tape->category = MPL_CATEGORY_TEMPORARY;
     if (!p->tensor->is_void)
-        p->tensor->requires_grad = true;
-    if (!zero->offloads_weights)
-        weight->made = mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
-                                     "empty.memory_format", zero->dtype, weight->partition);
-    mpl_zero3_give_up(tape, weight);
+        p->tensor->requires_grad = weight->is_trained;
+    if (!p->is_adapter)
+        partition(tape, zero, weight);
 }
 
 /* A head's own weight goes again when the head is tied to the embedding. */
 static void make_tied_head(struct mpl_tape *tape, const struct mpl_zero3 *zero,
                            const struct mpl_zero3_weight *weight)
 {
-    struct mpl_tensor *whole = mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
-                                             "empty.memory_format", zero->dtype, weight->numel);
+    struct mpl_tensor *whole =
+        mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS, "empty.memory_format",
+                      mpl_zero3_dtype(weight), weight->numel);
     struct mpl_tensor *partition = NULL;
 
     if (!zero->offloads_weights)
-        partition = mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
-                                  "empty.memory_format", zero->dtype, weight->partition);
+        partition =
+            mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS, "empty.memory_format",
+                          mpl_zero3_dtype(weight), weight->partition);
     mpl_drop(tape, whole);
     mpl_drop(tape, partition);
 }
@@ -57,21 +68,30 @@ static void materialize(struct mpl_tape *tape, struct mpl_network *network)
     struct mpl_zero3 *zero = network->wrapped;
     uint32_t next = 0;
 
-    zero->empty = mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
-                                "empty.memory_format", zero->dtype, 0);
+    for (int f = 0; f < MPL_ZERO3_FORMATS; f++)
+        zero->empty[f] = mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS,
+                                       "empty.memory_format", zero->dtypes[f], 0);
     for (uint32_t i = 0; i < network->parameter_count && !tape->is_stopped; i++)
         if (network->parameters[i].is_buffer)
             mpl_network_materialize_one(tape, network, i);
-        else
-            make_weight(tape, zero, &zero->weights[next++]);
+        else if (!zero->weights[next++].parameter->is_adapter)
+            make_weight(tape, zero, &zero->weights[next - 1]);
     for (uint32_t i = 0; i < zero->count; i++)
         if (zero->weights[i].parameter->is_tied)
             make_tied_head(tape, zero, &zero->weights[i]);
+    for (uint32_t i = 0; i < zero->count && !tape->is_stopped; i++)
+        if (zero->weights[i].parameter->is_adapter)
+            make_weight(tape, zero, &zero->weights[i]);
 }
 
 static void construct(struct mpl_tape *tape, struct mpl_network *network)
 {
-    mpl_zero3_make_optimizer(tape, network->wrapped);
+    struct mpl_zero3 *zero = network->wrapped;
+
+    for (uint32_t i = 0; i < zero->count; i++) /* _convert_to_zero_parameters */
+        if (zero->weights[i].parameter->is_adapter)
+            partition(tape, zero, &zero->weights[i]);
+    mpl_zero3_make_optimizer(tape, zero);
     tape->scopes = &mpl_zero3_scopes;
     tape->scopes_wrapper = network->wrapped;
 }
@@ -79,12 +99,22 @@ static void construct(struct mpl_tape *tape, struct mpl_network *network)
 /* ---- around the model -------------------------------------------------------------------------
  */
 
+/* The model; with adapters PeftModel and LoraModel, which calls the model's forward as a function.
+ */
+static int modules_at_root(const struct mpl_zero3 *zero)
+{
+    return zero->network->plan->training.lora.r ? 2 : 1;
+}
+
 static struct mpl_tensor *pre_forward(struct mpl_tape *tape, void *wrapper,
                                       struct mpl_tensor *input)
 {
+    const struct mpl_zero3 *zero = wrapper;
+
     if (!tape->is_stopped)
         mpl_zero3_reset_step(tape, wrapper);
-    mpl_scope_enter(tape, MPL_NO_MODULE, NULL);
+    for (int i = 0; i < modules_at_root(zero); i++)
+        mpl_scope_enter(tape, MPL_NO_MODULE, NULL);
     return input;
 }
 
@@ -112,17 +142,22 @@ static void check_owners(struct mpl_tape *tape, const struct mpl_zero3 *zero)
 static void replace_outputs(struct mpl_tape *tape, void *wrapper, struct mpl_tensor **outputs,
                             int count)
 {
+    const struct mpl_zero3 *zero = wrapper;
+
     if (tape->is_stopped)
         return;
-    check_owners(tape, wrapper);
+    check_owners(tape, zero);
     for (int i = 0; i < count; i++) {
-        struct mpl_tensor *old = outputs[i];
+        struct mpl_tensor *old;
 
-        if (!old)
+        if (!outputs[i])
             continue;
-        outputs[i] = mpl_hold(mpl_scope_leave(tape, MPL_NO_MODULE, old));
-        mpl_drop(tape, old);
-        mpl_add_grad_hook(tape, outputs[i], mpl_zero_divide);
+        for (int k = 0; k < modules_at_root(zero); k++) {
+            old = outputs[i];
+            outputs[i] = mpl_hold(mpl_scope_leave(tape, MPL_NO_MODULE, old));
+            mpl_drop(tape, old);
+        }
+        mpl_zero_watch_output(tape, zero->network, outputs[i]);
     }
 }
 
@@ -138,15 +173,23 @@ static void set_boundary(struct mpl_network *network, bool is_last)
     zero->is_boundary = is_last;
 }
 
-/* Bytes of this rank's partitions. */
+/* Bytes of this rank's partitions: one buffer for what trains, and frozen ones one by one. */
 static uint64_t parameter_bytes(const struct mpl_network *network)
 {
     const struct mpl_zero3 *zero = network->wrapped;
-    uint64_t numel = 0;
+    uint64_t numel = 0, frozen = 0;
 
-    for (uint32_t i = 0; i < zero->count && !zero->offloads_weights; i++)
-        numel = mpl_add(numel, zero->weights[i].partition);
-    return mpl_round_up(mpl_dtype_bytes(zero->dtype, numel), 512);
+    for (uint32_t i = 0; i < zero->count && !zero->offloads_weights; i++) {
+        const struct mpl_zero3_weight *weight = &zero->weights[i];
+
+        if (weight->is_trained)
+            numel = mpl_add(numel, weight->partition);
+        else
+            frozen = mpl_add(
+                frozen,
+                mpl_round_up(mpl_dtype_bytes(mpl_zero3_dtype(weight), weight->partition), 512));
+    }
+    return mpl_add(frozen, mpl_round_up(mpl_dtype_bytes(zero->trained_dtype, numel), 512));
 }
 
 static const struct mpl_wrapper zero3_wrapper = {.materialize = materialize,
@@ -215,40 +258,71 @@ static void find_sub_groups(struct mpl_zero3 *zero)
     uint64_t numel = 0;
 
     zero->sub_group_count = 1;
-    for (uint32_t i = 0; i < zero->count; i++) {
+    for (uint32_t i = 0; i < zero->trained_count; i++) {
         if (numel >= most) {
             zero->sub_group_count++;
             numel = 0;
         }
-        zero->weights[i].sub_group = zero->sub_group_count - 1;
-        numel = mpl_add(numel, zero->weights[i].partition);
+        zero->trained[i]->sub_group = zero->sub_group_count - 1;
+        numel = mpl_add(numel, zero->trained[i]->partition);
     }
+}
+
+/* The optimizer's: all in one format, which one flat buffer needs. */
+static enum memplan_status find_trained(struct mpl_zero3 *zero, struct memplan_error *err)
+{
+    uint32_t order = 0;
+
+    for (int adapters = 0; adapters < 2; adapters++)
+        for (uint32_t i = 0; i < zero->count; i++)
+            if (zero->weights[i].parameter->is_adapter == (adapters == 1))
+                zero->weights[i].order = order++;
+    for (uint32_t i = 0; i < zero->count; i++) {
+        struct mpl_zero3_weight *weight = &zero->weights[i];
+
+        if (!weight->is_trained)
+            continue;
+        if (zero->trained_count && mpl_zero3_dtype(weight) != zero->trained_dtype)
+            return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/lora/adapter_dtype",
+                            "training.lora.adapter_dtype: zero3 keeps what trains in one buffer of "
+                            "one format; \"%s\" has another",
+                            weight->parameter->name);
+        zero->trained_dtype = mpl_zero3_dtype(weight);
+        zero->trained[zero->trained_count++] = weight;
+    }
+    if (!zero->trained_count)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/training/frozen",
+                        "training.frozen: found no trained weight, which DeepSpeed refuses");
+    return MEMPLAN_OK;
 }
 
 static enum memplan_status find_weights(struct mpl_zero3 *zero, struct memplan_error *err)
 {
     const struct mpl_network *network = zero->network;
 
+    zero->dtypes[0] = network->plan->training.parameter_dtype;
+    zero->dtypes[1] = MPL_FLOAT32;
     for (uint32_t i = 0; i < network->parameter_count; i++) {
         struct mpl_parameter *parameter = &network->parameters[i];
         const uint64_t numel = mpl_parameter_numel(parameter);
 
         if (parameter->is_buffer)
             continue;
-        if (!parameter->is_trainable || (zero->count && parameter->dtype != zero->dtype))
-            return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/frozen",
-                            "parallelism.strategy: zero3 with frozen weights or weights of several "
-                            "formats (\"%s\") is not modelled",
+        if (parameter->dtype != zero->dtypes[0] && parameter->dtype != zero->dtypes[1])
+            return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/parameter_dtype",
+                            "parallelism.strategy: zero3 with \"%s\" in a format of its own is not "
+                            "modelled",
                             parameter->name);
-        zero->dtype = parameter->dtype;
         zero->weights[zero->count++] =
             (struct mpl_zero3_weight){.zero = zero,
                                       .parameter = parameter,
                                       .numel = numel,
                                       .partition = mpl_ceil_div(numel, zero->ranks),
+                                      .format = parameter->dtype != zero->dtypes[0],
+                                      .is_trained = parameter->is_trainable,
                                       .fetched_for = -1};
     }
-    return MEMPLAN_OK;
+    return find_trained(zero, err);
 }
 
 /* A gradient and its cast, and what pads the chunks of ranks beyond its end. */
@@ -268,10 +342,12 @@ static bool make_room(struct mpl_zero3 *zero, struct mpl_arena *arena)
     zero->module_count = 2 * (uint32_t)room;
     zero->weights = mpl_arena_zalloc(arena, room * sizeof(*zero->weights));
     zero->list = mpl_arena_zalloc(arena, room * sizeof(*zero->list));
+    zero->trained = mpl_arena_zalloc(arena, room * sizeof(*zero->trained));
     zero->masters = mpl_arena_zalloc(arena, room * sizeof(*zero->masters));
     zero->bucket_weights = mpl_arena_zalloc(arena, room * sizeof(*zero->bucket_weights));
     zero->modules = mpl_arena_zalloc(arena, zero->module_count * sizeof(*zero->modules));
-    return zero->weights && zero->list && zero->masters && zero->bucket_weights && zero->modules;
+    return zero->weights && zero->list && zero->trained && zero->masters && zero->bucket_weights &&
+           zero->modules;
 }
 
 static void read_plan(struct mpl_zero3 *zero)
@@ -304,8 +380,9 @@ enum memplan_status mpl_zero3_wrap(struct mpl_network *network, struct memplan_e
     if ((status = find_weights(zero, err)))
         return status;
     zero->sent_dtype =
-        p->communication_data_type != MPL_DTYPE_NONE ? p->communication_data_type : zero->dtype;
-    zero->kept_dtype = p->grad_accum_dtype != MPL_DTYPE_NONE ? p->grad_accum_dtype : zero->dtype;
+        p->communication_data_type != MPL_DTYPE_NONE ? p->communication_data_type : zero->dtypes[0];
+    zero->kept_dtype =
+        p->grad_accum_dtype != MPL_DTYPE_NONE ? p->grad_accum_dtype : zero->dtypes[0];
     find_modules(zero);
     find_persistent(zero);
     find_sub_groups(zero);

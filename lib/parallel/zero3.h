@@ -27,15 +27,18 @@ struct mpl_zero3;
 struct mpl_zero3_module;
 struct mpl_zero3_weight;
 
+/* Weights in the format of the model, and adapters in float32. */
+#define MPL_ZERO3_FORMATS 2
+
 /** An all-gather that was begun: of one weight into the weight itself, or of several into a flat
- * tensor that wait() copies from. */
+ * tensor for each format that wait() copies from. */
 struct mpl_zero3_gather {
     struct mpl_zero3_gather *next_free;
     struct mpl_zero3_weight *first;
-    struct mpl_tensor *flat;    /* NULL: of one weight */
+    struct mpl_tensor *flat[MPL_ZERO3_FORMATS]; /* NULL: of one weight, or none of the format */
     struct mpl_tensor *staging; /* a partition that came from the host; NULL: none */
     uint32_t waiting;           /* weights nobody asked for yet */
-    bool is_complete;
+    bool is_flat, is_complete;
 };
 
 enum mpl_zero3_status { MPL_ZERO3_PARTITIONED = 0, MPL_ZERO3_IN_FLIGHT, MPL_ZERO3_AVAILABLE };
@@ -45,6 +48,9 @@ struct mpl_zero3_weight {
     struct mpl_parameter *parameter;
     struct mpl_zero3_module *owners[2]; /* a module, and a head that is tied to it; NULL: none */
     uint64_t numel, partition;          /* elements: all, and of one rank, padded */
+    uint32_t order;                     /* of making: ds_id */
+    int format;                         /* 0: that of the model, 1: float32 beside it */
+    bool is_trained;
     enum mpl_zero3_status status;
     bool persists; /* small: stays gathered between steps */
     bool is_listed, was_fetched;
@@ -81,12 +87,15 @@ enum mpl_zero3_mode { MPL_ZERO3_INVALID = 0, MPL_ZERO3_RECORD, MPL_ZERO3_COMPLET
 
 struct mpl_zero3 {
     struct mpl_network *network;
-    struct mpl_zero3_weight *weights; /* in the order of named_parameters() */
-    struct mpl_zero3_weight **list;   /* room for one gather's weights */
-    uint32_t count, sub_group_count;
+    struct mpl_zero3_weight *weights;  /* in the order of named_parameters() */
+    struct mpl_zero3_weight **trained; /* those of the optimizer, in that order */
+    struct mpl_zero3_weight **list;    /* room for one gather's weights */
+    uint32_t count, trained_count, sub_group_count;
     struct mpl_zero3_module *modules; /* by mpl_module_of_weight() */
     uint32_t module_count;
-    enum mpl_dtype dtype, sent_dtype, kept_dtype; /* of weights; of gradients on their way, kept */
+    enum mpl_dtype dtypes[MPL_ZERO3_FORMATS];
+    enum mpl_dtype trained_dtype, sent_dtype,
+        kept_dtype; /* of weights; gradients on their way, kept */
     uint64_t ranks, rank;
     bool overlaps, is_contiguous, offloads_states, offloads_weights;
     enum mpl_stream gather_stream, reduce_stream;
@@ -110,13 +119,18 @@ struct mpl_zero3 {
     uint32_t local_count;
     bool is_queued, is_boundary;
 
-    struct mpl_tensor *empty;    /* what a weight is while it is partitioned */
-    struct mpl_tensor *flat;     /* this rank's partitions; NULL: on the host */
-    struct mpl_tensor *kept;     /* their gradients; NULL: on the host */
-    struct mpl_tensor *tracker;  /* of overflows */
-    struct mpl_tensor *norm;     /* of all gradients, from the last step */
-    struct mpl_tensor **masters; /* of sub-groups; NULL entries: on the host */
+    struct mpl_tensor *empty[MPL_ZERO3_FORMATS]; /* what a weight is while it is partitioned */
+    struct mpl_tensor *flat;                     /* this rank's partitions; NULL: on the host */
+    struct mpl_tensor *kept;                     /* their gradients; NULL: on the host */
+    struct mpl_tensor *tracker;                  /* of overflows */
+    struct mpl_tensor *norm;                     /* of all gradients, from the last step */
+    struct mpl_tensor **masters;                 /* of sub-groups; NULL entries: on the host */
 };
+
+static inline enum mpl_dtype mpl_zero3_dtype(const struct mpl_zero3_weight *weight)
+{
+    return weight->zero->dtypes[weight->format];
+}
 
 /** __all_gather_params_() of the first count weights of zero->list. */
 void mpl_zero3_begin_gather(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32_t count);

@@ -22,14 +22,15 @@ static void stage(struct mpl_tape *tape, const struct mpl_zero3 *zero,
 {
     if (!zero->offloads_weights)
         return;
-    if (!gather->flat) { /* the collective's input, until it is waited for */
-        gather->staging = mpl_take_flat(tape, zero->gather_stream, MPL_CATEGORY_COMMUNICATION,
-                                        "_to_copy.default", zero->dtype, gather->first->partition);
+    if (!gather->is_flat) { /* the collective's input, until it is waited for */
+        gather->staging =
+            mpl_take_flat(tape, zero->gather_stream, MPL_CATEGORY_COMMUNICATION, "_to_copy.default",
+                          mpl_zero3_dtype(gather->first), gather->first->partition);
         return;
     }
     for (struct mpl_zero3_weight *w = gather->first; w; w = w->sibling)
         w->made = mpl_take_flat(tape, zero->gather_stream, MPL_CATEGORY_COMMUNICATION,
-                                "_to_copy.default", zero->dtype, w->partition);
+                                "_to_copy.default", mpl_zero3_dtype(w), w->partition);
     for (struct mpl_zero3_weight *w = gather->first; w; w = w->sibling) {
         mpl_drop(tape, w->made);
         w->made = NULL;
@@ -58,19 +59,26 @@ static void sort(struct mpl_zero3_weight **list, uint32_t count)
         struct mpl_zero3_weight *weight = list[i];
         uint32_t k = i;
 
-        for (; k && list[k - 1] > weight; k--)
+        for (; k && list[k - 1]->order > weight->order; k--)
             list[k] = list[k - 1];
         list[k] = weight;
     }
 }
 
-/* __all_gather_params_ of the zero->list: shape [ranks * partition] for one weight, a flat one for
- * several; unit: elements of the weights' format */
+/* shape [ranks * partition]; unit: elements of the weights' format */
+static struct mpl_tensor *take_whole(struct mpl_tape *tape, const struct mpl_zero3 *zero,
+                                     int format, uint64_t partition)
+{
+    return mpl_take_flat(tape, zero->gather_stream, MPL_CATEGORY_PARAMETERS, "empty.memory_format",
+                         zero->dtypes[format], mpl_mul(partition, zero->ranks));
+}
+
+/* __all_gather_params_ of the zero->list: one weight into itself, several into a flat tensor of all
+ * their partitions for each format (sort_dtypes: the smaller one first). */
 void mpl_zero3_begin_gather(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32_t count)
 {
     struct mpl_zero3_gather *gather = count ? new_gather(tape, zero) : NULL;
-    struct mpl_tensor *buffer;
-    uint64_t partition = 0;
+    uint64_t partitions[MPL_ZERO3_FORMATS] = {0};
 
     if (!gather)
         return;
@@ -78,7 +86,7 @@ void mpl_zero3_begin_gather(struct mpl_tape *tape, struct mpl_zero3 *zero, uint3
     for (uint32_t i = count; i--;) {
         struct mpl_zero3_weight *weight = zero->list[i];
 
-        partition = mpl_add(partition, weight->partition);
+        partitions[weight->format] = mpl_add(partitions[weight->format], weight->partition);
         zero->available += (int64_t)weight->numel;
         weight->status = MPL_ZERO3_IN_FLIGHT;
         weight->gather = gather;
@@ -86,17 +94,19 @@ void mpl_zero3_begin_gather(struct mpl_tape *tape, struct mpl_zero3 *zero, uint3
         gather->first = weight;
     }
     gather->waiting = count;
-    buffer = mpl_take_flat(tape, zero->gather_stream, MPL_CATEGORY_PARAMETERS,
-                           "empty.memory_format", zero->dtype, mpl_mul(partition, zero->ranks));
-    gather->flat = count > 1 ? buffer : NULL;
+    gather->is_flat = count > 1;
+    for (int f = 0; f < MPL_ZERO3_FORMATS; f++)
+        if (partitions[f])
+            gather->flat[f] = take_whole(tape, zero, f, partitions[f]);
     stage(tape, zero, gather);
-    if (count == 1)
-        point_at(tape, gather->first, buffer);
+    if (gather->is_flat)
+        return;
+    point_at(tape, gather->first, gather->flat[gather->first->format]);
+    gather->flat[gather->first->format] = NULL;
 }
 
 /* handle.wait(): shape [numel] of each weight */
-static void wait_for(struct mpl_tape *tape, const struct mpl_zero3 *zero,
-                     struct mpl_zero3_gather *gather, enum mpl_stream stream)
+static void wait_for(struct mpl_tape *tape, struct mpl_zero3_gather *gather, enum mpl_stream stream)
 {
     if (gather->is_complete)
         return;
@@ -104,10 +114,10 @@ static void wait_for(struct mpl_tape *tape, const struct mpl_zero3 *zero,
     mpl_drop(tape, gather->staging);
     for (struct mpl_zero3_weight *w = gather->first; w; w = w->sibling) {
         w->status = MPL_ZERO3_AVAILABLE;
-        if (gather->flat)
+        if (gather->is_flat)
             point_at(tape, w,
                      mpl_take_flat(tape, stream, MPL_CATEGORY_PARAMETERS, "cat.default",
-                                   zero->dtype, w->numel));
+                                   mpl_zero3_dtype(w), w->numel));
     }
 }
 
@@ -121,10 +131,11 @@ void mpl_zero3_ask_for(struct mpl_tape *tape, struct mpl_zero3_weight *weight,
     if (!gather)
         return;
     weight->gather = NULL;
-    wait_for(tape, zero, gather, stream);
+    wait_for(tape, gather, stream);
     if (--gather->waiting)
         return;
-    mpl_drop(tape, gather->flat);
+    for (int f = 0; f < MPL_ZERO3_FORMATS; f++)
+        mpl_drop(tape, gather->flat[f]);
     gather->next_free = zero->free_gathers;
     zero->free_gathers = gather;
 }
@@ -135,7 +146,7 @@ void mpl_zero3_gather_now(struct mpl_tape *tape, struct mpl_zero3 *zero,
     for (uint32_t i = 0; i < count; i++)
         weights[i]->made =
             mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS, "empty.memory_format",
-                          zero->dtype, mpl_mul(weights[i]->partition, zero->ranks));
+                          mpl_zero3_dtype(weights[i]), mpl_mul(weights[i]->partition, zero->ranks));
     for (uint32_t i = 0; i < count; i++) {
         weights[i]->status = MPL_ZERO3_AVAILABLE;
         point_at(tape, weights[i], weights[i]->made);
@@ -146,5 +157,5 @@ void mpl_zero3_gather_now(struct mpl_tape *tape, struct mpl_zero3 *zero,
 void mpl_zero3_give_up(struct mpl_tape *tape, struct mpl_zero3_weight *weight)
 {
     weight->status = MPL_ZERO3_PARTITIONED;
-    mpl_set_data(tape, weight->parameter->tensor, weight->zero->empty);
+    mpl_set_data(tape, weight->parameter->tensor, weight->zero->empty[weight->format]);
 }

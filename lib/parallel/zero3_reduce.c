@@ -131,6 +131,21 @@ static void cast_partitions(struct mpl_tape *tape, struct mpl_zero3 *zero,
     drop_locals(tape, zero, 0, before);
 }
 
+/* Gradients in the format of the collective; those in the bucket have it. */
+static void keep_casts(struct mpl_tape *tape, struct mpl_zero3 *zero)
+{
+    for (uint32_t i = 0; i < zero->bucket_count; i++) {
+        struct mpl_tensor *grad = weight_at(zero, i)->parameter->tensor->grad;
+
+        if (zero->sent_dtype == zero->trained_dtype)
+            return;
+        keep(zero, (enum mpl_dtype)grad->dtype == zero->sent_dtype
+                       ? mpl_hold(grad)
+                       : take(tape, zero, "_to_copy.default", zero->sent_dtype,
+                              weight_at(zero, i)->numel));
+    }
+}
+
 /* __reduce_and_partition_ipg_grads */
 static void reduce(struct mpl_tape *tape, struct mpl_zero3 *zero)
 {
@@ -139,9 +154,7 @@ static void reduce(struct mpl_tape *tape, struct mpl_zero3 *zero)
     if (!zero->bucket_count || tape->is_stopped)
         return;
     sort_bucket(zero);
-    for (uint32_t i = 0; i < zero->bucket_count && zero->sent_dtype != zero->dtype; i++)
-        keep(zero,
-             take(tape, zero, "_to_copy.default", zero->sent_dtype, weight_at(zero, i)->numel));
+    keep_casts(tape, zero);
     result = reduce_scatter(tape, zero);
     cast_partitions(tape, zero, &result);
     partition_gradients(tape, zero);

@@ -24,9 +24,9 @@ static uint64_t numel_of(const struct mpl_zero3 *zero, uint32_t sub_group, uint3
     uint64_t numel = 0;
 
     *weights = 0;
-    for (uint32_t i = 0; i < zero->count; i++)
-        if (zero->weights[i].sub_group == sub_group) {
-            numel = mpl_add(numel, zero->weights[i].partition);
+    for (uint32_t i = 0; i < zero->trained_count; i++)
+        if (zero->trained[i]->sub_group == sub_group) {
+            numel = mpl_add(numel, zero->trained[i]->partition);
             ++*weights;
         }
     return numel;
@@ -36,8 +36,8 @@ static uint64_t all_partitions(const struct mpl_zero3 *zero)
 {
     uint64_t numel = 0;
 
-    for (uint32_t i = 0; i < zero->count; i++)
-        numel = mpl_add(numel, zero->weights[i].partition);
+    for (uint32_t i = 0; i < zero->trained_count; i++)
+        numel = mpl_add(numel, zero->trained[i]->partition);
     return numel;
 }
 
@@ -49,19 +49,19 @@ static void flatten(struct mpl_tape *tape, struct mpl_zero3 *zero)
 {
     if (zero->offloads_weights)
         return;
-    for (uint32_t i = 0; i < zero->count; i++) {
-        mpl_drop(tape, zero->weights[i].made);
-        zero->weights[i].made = NULL;
+    for (uint32_t i = 0; i < zero->trained_count; i++) {
+        mpl_drop(tape, zero->trained[i]->made);
+        zero->trained[i]->made = NULL;
     }
     mpl_tape_empty_cache(tape);
-    zero->flat =
-        take(tape, MPL_CATEGORY_PARAMETERS, "_to_copy.default", zero->dtype, all_partitions(zero));
+    zero->flat = take(tape, MPL_CATEGORY_PARAMETERS, "_to_copy.default", zero->trained_dtype,
+                      all_partitions(zero));
 }
 
 /* Float32 copies of sub-groups, each cloned once more. Those for the host are cast on the card. */
 static void make_masters(struct mpl_tape *tape, struct mpl_zero3 *zero)
 {
-    const bool is_cast = zero->dtype != MPL_FLOAT32;
+    const bool is_cast = zero->trained_dtype != MPL_FLOAT32;
     struct mpl_tensor *converted = NULL;
     uint32_t weights;
 
@@ -89,12 +89,12 @@ static void make_leaves(struct mpl_tape *tape, struct mpl_zero3 *zero)
 {
     uint32_t next = 0;
 
-    for (uint32_t i = 0; i < zero->count; i++) {
-        struct mpl_zero3_weight *weight = &zero->weights[i];
+    for (uint32_t i = 0; i < zero->trained_count; i++) {
+        struct mpl_zero3_weight *weight = zero->trained[i];
         const bool is_first = weight->sub_group == next;
         struct mpl_tensor *master = is_first ? zero->masters[next] : NULL;
 
-        weight->parameter->shard = mpl_hold(master ? master : mpl_alias(tape, zero->empty));
+        weight->parameter->shard = mpl_hold(master ? master : mpl_alias(tape, zero->empty[0]));
         if (!weight->parameter->shard->is_void)
             weight->parameter->shard->requires_grad = true;
         next += is_first;
@@ -133,8 +133,8 @@ void mpl_zero3_make_optimizer(struct mpl_tape *tape, struct mpl_zero3 *zero)
         zero->kept = take(tape, MPL_CATEGORY_GRADIENTS, "zeros.default", zero->kept_dtype,
                           all_partitions(zero));
     make_leaves(tape, zero);
-    for (uint32_t i = 0; i < zero->count && !tape->is_stopped; i++) { /* to hang hooks on */
-        struct mpl_zero3_weight *weight = &zero->weights[i];
+    for (uint32_t i = 0; i < zero->trained_count && !tape->is_stopped; i++) { /* to hang hooks on */
+        struct mpl_zero3_weight *weight = zero->trained[i];
 
         mpl_zero3_gather_now(tape, zero, &weight, 1);
         mpl_zero3_give_up(tape, weight);
@@ -152,7 +152,7 @@ static void check_overflow(struct mpl_tape *tape, const struct mpl_zero3 *zero)
     const uint64_t numel = all_partitions(zero);
     struct mpl_tensor *absolute, *flags;
 
-    if (zero->dtype != MPL_FLOAT16 || zero->offloads_states)
+    if (zero->trained_dtype != MPL_FLOAT16 || zero->offloads_states)
         return;
     absolute = mpl_take_flat(tape, zero->reduce_stream, MPL_CATEGORY_TEMPORARY, "abs.default",
                              zero->kept_dtype, numel);
@@ -167,15 +167,15 @@ static void check_overflow(struct mpl_tape *tape, const struct mpl_zero3 *zero)
 /* get_grad_norm_direct: each gradient in float64, and a list of one number each */
 static void take_norms(struct mpl_tape *tape, struct mpl_zero3 *zero)
 {
-    for (uint32_t i = 0; i < zero->count && !zero->offloads_states; i++) {
+    for (uint32_t i = 0; i < zero->trained_count && !zero->offloads_states; i++) {
         struct mpl_tensor *wide = take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default",
-                                       MPL_FLOAT64, zero->weights[i].partition);
+                                       MPL_FLOAT64, zero->trained[i]->partition);
 
         zero->locals[i] =
             take(tape, MPL_CATEGORY_TEMPORARY, "linalg_vector_norm.default", MPL_FLOAT64, 1);
         mpl_drop(tape, wide);
     }
-    for (uint32_t i = 0; i < zero->count && !zero->offloads_states; i++)
+    for (uint32_t i = 0; i < zero->trained_count && !zero->offloads_states; i++)
         mpl_drop(tape, zero->locals[i]);
 }
 
@@ -211,8 +211,8 @@ static void step_sub_group(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32
     if (master->grad->is_void)
         master->grad = NULL;
     mpl_optim_step(tape, optim);
-    if (zero->offloads_weights && zero->dtype != MPL_FLOAT32) /* cast on the card */
-        mpl_drop(tape, take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", zero->dtype,
+    if (zero->offloads_weights && zero->trained_dtype != MPL_FLOAT32) /* cast on the card */
+        mpl_drop(tape, take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", zero->trained_dtype,
                             numel_of(zero, sub_group, &weights)));
     mpl_drop(tape, master->grad);
     master->grad = NULL;

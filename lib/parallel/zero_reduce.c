@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "parallel/strategy.h"
 #include "parallel/zero.h"
+#include "spec/text.h"
 
 #define REDUCTION MPL_STREAM_REDUCE_SCATTER /* reduction_stream */
 
@@ -124,11 +125,13 @@ static uint64_t overlap(const struct mpl_zero_member *member)
 }
 
 /* _has_inf_or_nan of [numel]: a float32 copy, absolute values, flags of one byte, and the flags
- * as float32. */
+ * as float32. Release 0.19.6 looks at the largest and the smallest element instead. */
 static void check_overflow(struct mpl_tape *tape, const struct mpl_zero *zero, uint64_t numel)
 {
     struct mpl_tensor *wide = NULL, *nan, *inf, *absolute, *both, *flags;
 
+    if (mpl_version_at_least(&zero->network->plan->deepspeed, 0, 19, 6))
+        return;
     if (zero->dtype != MPL_FLOAT32)
         wide = mpl_zero_take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", MPL_FLOAT32, numel);
     nan = mpl_zero_take(tape, MPL_CATEGORY_TEMPORARY, "ne.Tensor", MPL_BOOL, numel);

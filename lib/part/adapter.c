@@ -195,9 +195,34 @@ static struct mpl_tensor *matrix_call(struct mpl_tape *tape, const struct mpl_ne
                                       uint32_t weight, struct mpl_tensor *x)
 {
     struct mpl_module *module = network->parameters[weight].module;
+    const uint32_t number = mpl_module_of_weight(weight, false);
 
-    return module ? mpl_module_call(tape, module, x)
-                  : mpl_op_linear(tape, x, mpl_network_weight(network, weight), NULL);
+    if (module)
+        return mpl_module_call(tape, module, x);
+    if (!tape->scopes)
+        return mpl_op_linear(tape, x, mpl_network_weight(network, weight), NULL);
+    x = mpl_scope_enter(tape, number, x);
+    return mpl_scope_leave(
+        tape, number, mpl_op_linear_function(tape, x, mpl_network_weight(network, weight), NULL));
+}
+
+/* lora_dropout(x): nn.Dropout, or nn.Identity without a probability; both are modules. */
+static struct mpl_tensor *dropout(struct mpl_tape *tape, const struct mpl_network *network,
+                                  struct mpl_tensor *x)
+{
+    x = mpl_scope_enter(tape, MPL_NO_MODULE, x);
+    return mpl_scope_leave(tape, MPL_NO_MODULE,
+                           mpl_op_dropout(tape, x, network->plan->training.lora.dropout));
+}
+
+/* The layer that an adapter stands around: a module of its own (base_layer). */
+static struct mpl_tensor *base_layer(struct mpl_tape *tape, const struct mpl_network *network,
+                                     const struct mpl_linear *linear, struct mpl_tensor *x)
+{
+    const uint32_t number = mpl_module_of_weight(linear->weight, false);
+
+    x = mpl_scope_enter(tape, number, x);
+    return mpl_scope_leave(tape, number, mpl_linear_base_call(tape, network, linear, x));
 }
 
 /* The format that an input is cast to: lora_A.weight.dtype. A unit of FSDP1 shows its shard between
@@ -268,8 +293,7 @@ static struct mpl_tensor *over_linear(struct mpl_tape *tape, const struct mpl_ne
                                       const struct mpl_linear *linear, struct mpl_tensor *argument)
 {
     const struct mpl_adapter *adapter = network->parameters[linear->weight].adapter;
-    const double p = network->plan->training.lora.dropout;
-    struct mpl_tensor *result = mpl_hold(mpl_linear_base_call(tape, network, linear, argument));
+    struct mpl_tensor *result = mpl_hold(base_layer(tape, network, linear, argument));
     const enum mpl_dtype dtype = (enum mpl_dtype)result->dtype;
     struct mpl_tensor *x = mpl_hold(mpl_op_to(tape, argument, adapter_dtype(network, adapter)));
 
@@ -278,7 +302,7 @@ static struct mpl_tensor *over_linear(struct mpl_tape *tape, const struct mpl_ne
     else
         mpl_rebind(
             tape, &result,
-            mpl_op_add(tape, result, low_rank(tape, network, adapter, mpl_op_dropout(tape, x, p))));
+            mpl_op_add(tape, result, low_rank(tape, network, adapter, dropout(tape, network, x))));
     mpl_rebind(tape, &result, mpl_op_to(tape, result, dtype));
     mpl_drop(tape, x);
     return mpl_return(result);
@@ -288,7 +312,7 @@ struct mpl_tensor *mpl_adapter_call(struct mpl_tape *tape, const struct mpl_netw
                                     const struct mpl_linear *linear, struct mpl_tensor *x)
 {
     const bool is_peft = network->plan->training.lora.code == MPL_ADAPTER_PEFT;
-    struct mpl_tensor *argument = mpl_hold(x), *out;
+    struct mpl_tensor *argument = mpl_hold(mpl_scope_enter(tape, MPL_NO_MODULE, x)), *out;
 
     if (!is_peft)
         out = plain(tape, network, linear, argument);
@@ -296,6 +320,7 @@ struct mpl_tensor *mpl_adapter_call(struct mpl_tape *tape, const struct mpl_netw
         out = over_4bit(tape, network, linear, argument);
     else
         out = over_linear(tape, network, linear, argument);
+    out = mpl_scope_leave(tape, MPL_NO_MODULE, out);
     mpl_drop(tape, argument);
     return out;
 }

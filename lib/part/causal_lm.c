@@ -117,6 +117,11 @@ static void describe_last_norm(struct mpl_lm *lm)
             .forward = norm_forward,
             .context = lm,
         };
+/* enable_input_require_grads, which checkpointing turns on: a frozen embedding's output too */
+static bool requires_input_grads(const struct mpl_plan *plan)
+{
+    return checkpoints_layers(&plan->training) &&
+           (plan->training.lora.r || mpl_version_at_least(&plan->transformers, 5, 0, 0));
 }
 
 /* The modules around the layers; a head tied to the embedding owns only its bias. */
@@ -134,7 +139,8 @@ static void describe_ends(struct mpl_lm *lm)
                             .first_parameter = lm->embed,
                             .parameter_count = 1,
                             .forward = lm->family->embed ? lm->family->embed : embedding_forward,
-                            .context = lm};
+                            .context = lm,
+                            .grows_from_output = requires_input_grads(network->plan)};
     *head = (struct mpl_module){.name = lm->family->head,
                                 .kind = MPL_MODULE_HEAD,
                                 .first_parameter = is_tied ? lm->head.bias : lm->head.weight,
@@ -406,7 +412,6 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
                                         struct mpl_batch *batch)
 {
     struct mpl_network *network = lm->network;
-    const struct mpl_plan *plan = network->plan;
     const struct mpl_lm_family *family = lm->family;
     struct mpl_tensor *h, *embeds;
 
@@ -414,10 +419,6 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
     lm->attention_mask = batch->attention_mask;
     mpl_scope_enter(tape, MPL_NO_MODULE, NULL);
     embeds = mpl_hold(mpl_module_call(tape, &network->modules[EMBEDDING], batch->input_ids));
-    /* enable_input_require_grads, which checkpointing turns on: a frozen embedding's output too */
-    if (checkpoints_layers(&plan->training) && !embeds->is_void && tape->is_grad_enabled &&
-        (plan->training.lora.r || mpl_version_at_least(&plan->transformers, 5, 0, 0)))
-        embeds->requires_grad = true;
     if (family->prepare)
         embeds = mpl_hold(family->prepare(tape, lm, mpl_return(embeds)));
     lm->embeds = embeds;

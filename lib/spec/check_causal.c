@@ -74,6 +74,8 @@ static enum memplan_status check_checkpointing(const struct mpl_plan *plan,
          "parallelism.activation_checkpointing: needs training.activation_checkpointing full"},
         {is_zero && t->use_reentrant, "/training/use_reentrant",
          "training.use_reentrant: not modelled with DeepSpeed"},
+        {plan->parallelism.strategy == MPL_STRATEGY_FSDP2 && t->use_reentrant,
+         "/training/use_reentrant", "training.use_reentrant: not modelled with FSDP2"},
         {is_sharded && t->offload_activations, "/training/offload_activations",
          "training.offload_activations: not modelled with a sharding strategy"},
     };
@@ -359,6 +361,8 @@ enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct mempl
          "/training/quantization/storage_dtype",
          "training.quantization.storage_dtype: FSDP1 cannot flatten uint8 (null); give the format "
          "of the weights"},
+         "training.quantization: not modelled with fsdp1, zero1, zero2 and zero3; modelled: fsdp2, "
+         "ddp"},
         {is_quantized && is_sharded && t->quantization.storage_dtype == MPL_DTYPE_NONE,
          "/training/quantization/storage_dtype",
          "training.quantization.storage_dtype: uint8 (null), which fsdp2 leaves whole on every "
@@ -370,6 +374,13 @@ enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct mempl
              plan->parallelism.strategy != MPL_STRATEGY_FSDP1,
          "/parallelism/cpu_offload",
          "parallelism.cpu_offload: with training.lora modelled for fsdp1 only"},
+        {has_lora && plan->parallelism.strategy == MPL_STRATEGY_ZERO3 &&
+             (t->lora.use_dora || t->lora.saved.count || t->lora.code != MPL_ADAPTER_PEFT),
+         "/training/lora",
+         "training.lora: with zero3 only peft's LoRA without use_dora and modules_to_save is "
+         "modelled"},
+        {has_lora && plan->parallelism.cpu_offload, "/parallelism/cpu_offload",
+         "parallelism.cpu_offload: not modelled with training.lora"},
         {is_quantized && !has_lora, "/training/quantization",
          "training.quantization: quantised weights do not train; modelled with training.lora"},
         {t->prepare_for_kbit && !has_lora, "/training/prepare_for_kbit",

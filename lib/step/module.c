@@ -74,6 +74,8 @@ static struct mpl_tensor *hooked_call(struct mpl_tape *tape, void *context,
     output = hooks && hooks->is_outside_checkpoint
                  ? checkpointed_call(tape, module, bare_call, argument)
                  : module->forward(tape, module->context, argument);
+    if (module->grows_from_output && tape->is_grad_enabled && !output->is_void)
+        output->requires_grad = true;
     if (has_scope(tape, module))
         output = mpl_scope_leave(tape, number_of(module), output);
     if (hooks) {

@@ -89,6 +89,7 @@ struct mpl_module {
     const struct mpl_hooks *hooks; /* NULL: none */
     void *wrapper;                 /* for the hooks */
     bool is_checkpointed;
+    bool grows_from_output; /* a hook of the model's own: its output requires a gradient */
     struct mpl_tensor *
         *kwargs[MPL_MAX_KWARGS]; /* locals of the caller that a checkpointed call keeps alive */
 };

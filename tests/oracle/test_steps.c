@@ -97,6 +97,7 @@ static struct {
     {.name = "zero3-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "zero3-more-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "sharding-card.jsonl", .is_card = true, .has_copies = true},
+    {.name = "deepspeed-card.jsonl", .is_card = true, .has_copies = true},
 };
 
 #define FILES (sizeof(file_table) / sizeof(file_table[0]))
