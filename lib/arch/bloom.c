@@ -5,6 +5,7 @@
 #include "op/op.h"
 #include "op/rule.h"
 #include "part/causal_lm.h"
+#include "part/mlp.h"
 
 struct layer {
     struct mpl_lm_layer base;
@@ -144,7 +145,7 @@ static struct mpl_tensor *attend(struct mpl_tape *tape, const struct layer *laye
         mpl_rebind(tape, &sum, mpl_op_add(tape, sum, lm->full.tensor));
     probs = mpl_hold(
         mpl_op_to(tape, mpl_op_softmax(tape, sum, MPL_FLOAT32), (enum mpl_dtype)qkv[0]->dtype));
-    mpl_rebind(tape, &probs, mpl_op_dropout(tape, probs, m->attention_dropout));
+    mpl_rebind(tape, &probs, mpl_dropout_call(tape, probs, m->attention_dropout));
     v = mpl_op_reshape(tape, qkv[2], mpl_shape4(b, heads, s, d));
     context = mpl_hold(mpl_op_matmul(tape, probs, v));
     mpl_rebind(tape, &context, mpl_merge_heads(tape, mpl_op_transpose(tape, context, 1, 2)));
@@ -160,7 +161,9 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
 {
     const struct mpl_network *network = layer->base.lm->network;
     const struct mpl_model *m = &network->plan->model;
-    struct mpl_tensor *fused = mpl_hold(mpl_linear_call(tape, network, &layer->query_key_value, x));
+    struct mpl_tensor *argument = mpl_scope_enter(tape, MPL_NO_MODULE, x);
+    struct mpl_tensor *fused =
+        mpl_hold(mpl_linear_call(tape, network, &layer->query_key_value, argument));
     struct mpl_tensor *qkv[3], *context, *out;
 
     split_heads(tape, m, fused, qkv);
@@ -171,20 +174,29 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     for (int i = 0; i < 3; i++)
         mpl_drop(tape, qkv[i]);
     mpl_drop(tape, fused);
-    return mpl_return(out);
+    return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_return(out));
+}
+
+/* BloomGelu: a module */
+static struct mpl_tensor *gelu_call(struct mpl_tape *tape, struct mpl_tensor *x)
+{
+    x = mpl_scope_enter(tape, MPL_NO_MODULE, x);
+    return mpl_scope_leave(tape, MPL_NO_MODULE, gelu(tape, x));
 }
 
 static struct mpl_tensor *mlp(struct mpl_tape *tape, const struct layer *layer,
                               struct mpl_tensor *x, struct mpl_tensor *residual)
 {
     const struct mpl_network *network = layer->base.lm->network;
-    struct mpl_tensor *h = mpl_hold(gelu(tape, mpl_linear_call(tape, network, &layer->up, x)));
+    struct mpl_tensor *argument = mpl_scope_enter(tape, MPL_NO_MODULE, x);
+    struct mpl_tensor *h =
+        mpl_hold(gelu_call(tape, mpl_linear_call(tape, network, &layer->up, argument)));
     struct mpl_tensor *fed = mpl_hold(mpl_linear_call(tape, network, &layer->down, h)), *out;
 
     out = dropout_add(tape, fed, residual, network->plan->model.hidden_dropout);
     mpl_drop(tape, fed);
     mpl_drop(tape, h);
-    return out;
+    return mpl_scope_leave(tape, MPL_NO_MODULE, out);
 }
 
 /* The model's loop keeps the layer's result, a pair, until the next one is there. */
@@ -321,6 +333,7 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_bloom = {
     .config = {.model_type = "bloom",
+               .has_scopes = true,
                .help = "BLOOM",
                .has_no_flex = true,
                .has_own_attention = true,

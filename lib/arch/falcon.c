@@ -5,6 +5,7 @@
 #include "op/op.h"
 #include "part/causal_lm.h"
 #include "part/decoder.h"
+#include "part/mlp.h"
 
 struct layer {
     struct mpl_lm_layer base;
@@ -40,8 +41,8 @@ static void describe_norms(struct mpl_network *network, struct layer *layer)
         layer->mlp_norm = mpl_norm_add(network, MPL_NORM_LAYER, "ln_mlp", h);
 }
 
-/* FalconLinear: input @ weight.T, then + bias. Autocast keeps no copy of a view such as weight.T.
- */
+/* FalconLinear: input @ weight.T, then + bias. Autocast keeps no copy of a view such as weight.T,
+ * and the view keeps what ZeRO-3 had gathered. */
 static struct mpl_tensor *linear_forward(struct mpl_tape *tape, const struct mpl_network *network,
                                          const struct mpl_linear *layer, struct mpl_tensor *x)
 {
@@ -49,6 +50,8 @@ static struct mpl_tensor *linear_forward(struct mpl_tape *tape, const struct mpl
 
     if (tape->autocast != MPL_DTYPE_NONE)
         weight = mpl_op_to(tape, weight, tape->autocast);
+    if (tape->scopes && !weight->is_void)
+        weight = mpl_op_reshape(tape, weight, weight->shape);
     h = mpl_hold(mpl_op_linear(tape, x, weight, NULL));
     if (layer->bias != MPL_NO_PARAMETER)
         mpl_rebind(tape, &h, mpl_op_add(tape, h, mpl_network_weight(network, layer->bias)));
@@ -206,7 +209,7 @@ static struct mpl_tensor *attend_alibi(struct mpl_tape *tape, const struct mpl_l
     probs = mpl_hold(mpl_op_softmax(
         tape, lm->full.tensor ? mpl_op_add(tape, logits, lm->full.tensor) : logits, dtype));
     mpl_rebind(tape, &probs,
-               mpl_op_dropout(tape, probs, lm->network->plan->model.attention_dropout));
+               mpl_dropout_call(tape, probs, lm->network->plan->model.attention_dropout));
     out = mpl_hold(mpl_op_matmul(tape, probs, qkv[2]));
     *weights_out = probs;
     mpl_drop(tape, product);
@@ -276,7 +279,9 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
 {
     const struct mpl_lm *lm = layer->base.lm;
     const struct mpl_network *network = lm->network;
-    struct mpl_tensor *fused = mpl_hold(mpl_linear_call(tape, network, &layer->query_key_value, x));
+    struct mpl_tensor *argument = mpl_scope_enter(tape, MPL_NO_MODULE, x);
+    struct mpl_tensor *fused =
+        mpl_hold(mpl_linear_call(tape, network, &layer->query_key_value, argument));
     struct mpl_tensor *qkv[3] = {tape->void_tensor, tape->void_tensor, tape->void_tensor}, *out;
     struct mpl_past_tables own = {.cos = NULL};
     const bool has_mask = lm->past.facts && lm->full.tensor &&
@@ -299,18 +304,19 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
         *weights_out = NULL;
     }
     mpl_drop(tape, fused);
-    return mpl_return(out);
+    return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_return(out));
 }
 
 static struct mpl_tensor *mlp(struct mpl_tape *tape, const struct layer *layer,
                               struct mpl_tensor *x)
 {
     const struct mpl_network *network = layer->base.lm->network;
-    struct mpl_tensor *h = mpl_linear_call(tape, network, &layer->up, x);
+    struct mpl_tensor *h =
+        mpl_linear_call(tape, network, &layer->up, mpl_scope_enter(tape, MPL_NO_MODULE, x));
 
     h = mpl_hold(mpl_activation_call(tape, network->plan->model.hidden_act, h));
     mpl_rebind(tape, &h, mpl_linear_call(tape, network, &layer->down, h));
-    return mpl_return(h);
+    return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_return(h));
 }
 
 /* residual + dropout(x); floating */
@@ -493,6 +499,7 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_falcon = {
     .config = {.model_type = "falcon",
+               .has_scopes = true,
                .help = "Falcon",
                .has_no_flex = true,
                .has_own_attention = true,

@@ -107,7 +107,7 @@ static void describe_embedding(struct mpl_lm *lm)
 static struct mpl_tensor *before_masks(struct mpl_tape *tape, struct mpl_lm *lm,
                                        struct mpl_tensor *embeds)
 {
-    const uint32_t wpe = mpl_module_of_weight(lm->position_table, false);
+    const uint64_t wpe = mpl_module_of_weight(lm->position_table, false);
     struct mpl_tensor *positions =
         mpl_scope_enter(tape, wpe, mpl_op_unsqueeze(tape, lm->positions, 0));
     struct mpl_tensor *table = mpl_network_weight(lm->network, lm->position_table);

@@ -51,6 +51,7 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_mixtral = {
     .config = {.model_type = "mixtral",
+               .has_scopes = true,
                .help = "Mixtral 8x7B and 8x22B",
                .keys = keys,
                .derive = derive,

@@ -57,6 +57,7 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     struct mpl_attention_call call = mpl_lm_attention_call(&layer->base);
     struct mpl_tensor *out;
 
+    mpl_scope_enter(tape, MPL_NO_MODULE, NULL);
     call.q = mpl_hold(mpl_op_mul_number(tape, mpl_linear_call(tape, network, &layer->q, x)));
     mpl_rebind(tape, &call.q, mpl_split_heads(tape, call.q, heads, d));
     call.k = mpl_hold(mpl_linear_call(tape, network, &layer->k, x));
@@ -69,7 +70,7 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     mpl_drop(tape, call.q);
     mpl_drop(tape, call.k);
     mpl_drop(tape, call.v);
-    return mpl_return(out);
+    return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_return(out));
 }
 
 /* [b, heads, s, d] as [b * heads, s, d], of the name */
@@ -263,11 +264,15 @@ static struct mpl_tensor *enter(struct mpl_tape *tape, struct mpl_lm *lm, struct
 {
     const struct ends *ends = lm->extra;
     struct mpl_tensor *table = mpl_network_weight(lm->network, lm->position_table);
+    const uint64_t number = mpl_module_of_weight(lm->position_table, false);
+    struct mpl_tensor *positions;
 
     if (lm->past.facts)
         past_positions(tape, lm);
-    lm->locals[1] = mpl_hold(mpl_op_embedding(
-        tape, table, mpl_op_map(tape, "add.Tensor", MPL_INT64, lm->positions, NULL)));
+    positions = mpl_scope_enter(tape, number, lm->positions);
+    positions = mpl_op_map(tape, "add.Tensor", MPL_INT64, positions, NULL);
+    lm->locals[1] =
+        mpl_hold(mpl_scope_leave(tape, number, mpl_op_embedding(tape, table, positions)));
     if (lm->past.facts && lm->past.minor < 46) {
         mpl_drop(tape, lm->positions);
         lm->positions = NULL;
@@ -292,6 +297,7 @@ static struct mpl_tensor *end(struct mpl_tape *tape, struct mpl_lm *lm, struct m
 
 static const struct mpl_lm_family family = {
     .base = "model.decoder",
+    .has_inner_model = true,
     .embedding = "embed_tokens",
     .layers = "layers",
     .head = "lm_head",
@@ -328,6 +334,7 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_opt = {
     .config = {.model_type = "opt",
+               .has_scopes = true,
                .help = "OPT",
                .has_position_table = true,
                .keys = keys,

@@ -101,6 +101,7 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_qwen2_moe = {
     .config = {.model_type = "qwen2_moe",
+               .has_scopes = true,
                .help = "Qwen1.5-MoE and Qwen2, mixtures of experts",
                .keys = keys,
                .derive = derive,

@@ -84,6 +84,7 @@ static const struct mpl_config_key keys[] = {
 
 const struct mpl_arch mpl_arch_qwen3_moe = {
     .config = {.model_type = "qwen3_moe",
+               .has_scopes = true,
                .help = "Qwen3, mixtures of experts",
                .keys = keys,
                .derive = derive,

@@ -99,11 +99,15 @@ static void construct(struct mpl_tape *tape, struct mpl_network *network)
 /* ---- around the model -------------------------------------------------------------------------
  */
 
-/* The model; with adapters PeftModel and LoraModel, which calls the model's forward as a function.
- */
+/* The model; with adapters PeftModel and LoraModel around it. */
 static int modules_at_root(const struct mpl_zero3 *zero)
 {
-    return zero->network->plan->training.lora.r ? 2 : 1;
+    return zero->network->plan->training.lora.r ? 3 : 1;
+}
+
+static uint64_t root_of(const struct mpl_zero3 *zero)
+{
+    return mpl_module_around(0, zero->network->parameter_count - 1);
 }
 
 static struct mpl_tensor *pre_forward(struct mpl_tape *tape, void *wrapper,
@@ -114,7 +118,7 @@ static struct mpl_tensor *pre_forward(struct mpl_tape *tape, void *wrapper,
     if (!tape->is_stopped)
         mpl_zero3_reset_step(tape, wrapper);
     for (int i = 0; i < modules_at_root(zero); i++)
-        mpl_scope_enter(tape, MPL_NO_MODULE, NULL);
+        mpl_scope_enter(tape, root_of(zero), NULL);
     return input;
 }
 
@@ -154,7 +158,7 @@ static void replace_outputs(struct mpl_tape *tape, void *wrapper, struct mpl_ten
             continue;
         for (int k = 0; k < modules_at_root(zero); k++) {
             old = outputs[i];
-            outputs[i] = mpl_hold(mpl_scope_leave(tape, MPL_NO_MODULE, old));
+            outputs[i] = mpl_hold(mpl_scope_leave(tape, root_of(zero), old));
             mpl_drop(tape, old);
         }
         mpl_zero_watch_output(tape, zero->network, outputs[i]);
@@ -201,39 +205,6 @@ static const struct mpl_wrapper zero3_wrapper = {.materialize = materialize,
 
 /* ---- set-up -----------------------------------------------------------------------------------
  */
-
-/* Is b the bias of the module whose weight is a? */
-static bool is_bias_of(const struct mpl_parameter *a, const struct mpl_parameter *b)
-{
-    static const char weight[] = ".weight", bias[] = ".bias";
-    const size_t len = strlen(a->name), stem = len - (sizeof(weight) - 1);
-
-    return len >= sizeof(weight) && !strcmp(a->name + stem, weight) &&
-           !strncmp(a->name, b->name, stem) && !strcmp(b->name + stem, bias);
-}
-
-static void add_owner(struct mpl_zero3_module *module, struct mpl_zero3_weight *weight)
-{
-    module->weights[module->count++] = weight;
-    weight->owners[weight->owners[0] ? 1 : 0] = module;
-}
-
-/* Modules own a weight and its bias; a tied head owns the embedding's. */
-static void find_modules(struct mpl_zero3 *zero)
-{
-    for (uint32_t i = 0; i < zero->count; i++) {
-        struct mpl_zero3_weight *weight = &zero->weights[i];
-        const uint32_t at = (uint32_t)(weight->parameter - zero->network->parameters);
-
-        if (i && is_bias_of(weight[-1].parameter, weight->parameter)) {
-            add_owner(weight[-1].owners[0], weight);
-            continue;
-        }
-        add_owner(&zero->modules[mpl_module_of_weight(at, false)], weight);
-        if (weight->parameter->is_tied)
-            add_owner(&zero->modules[mpl_module_of_weight(at, true)], weight);
-    }
-}
 
 /* mark_persistent_parameters */
 static void find_persistent(struct mpl_zero3 *zero)
@@ -346,6 +317,7 @@ static bool make_room(struct mpl_zero3 *zero, struct mpl_arena *arena)
     zero->masters = mpl_arena_zalloc(arena, room * sizeof(*zero->masters));
     zero->bucket_weights = mpl_arena_zalloc(arena, room * sizeof(*zero->bucket_weights));
     zero->modules = mpl_arena_zalloc(arena, zero->module_count * sizeof(*zero->modules));
+    zero->numel_before = mpl_arena_zalloc(arena, room * sizeof(*zero->numel_before));
     return zero->weights && zero->list && zero->trained && zero->masters && zero->bucket_weights &&
            zero->modules;
 }
@@ -383,7 +355,8 @@ enum memplan_status mpl_zero3_wrap(struct mpl_network *network, struct memplan_e
         p->communication_data_type != MPL_DTYPE_NONE ? p->communication_data_type : zero->dtypes[0];
     zero->kept_dtype =
         p->grad_accum_dtype != MPL_DTYPE_NONE ? p->grad_accum_dtype : zero->dtypes[0];
-    find_modules(zero);
+    if (!mpl_zero3_find_modules(zero, network->arena))
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while wrapping the model");
     find_persistent(zero);
     find_sub_groups(zero);
     locals = most_locals(zero);

@@ -65,14 +65,16 @@ struct mpl_zero3_weight {
 struct mpl_zero3_answer {
     struct mpl_zero3_answer *next;
     uint32_t step;
-    bool releases[2];
+    bool releases[]; /* as many as the module has weights */
 };
 
-/** A module with weights of its own. */
+/** A module with weights of its own, or a leaf with those of the modules in it. */
 struct mpl_zero3_module {
-    struct mpl_zero3_weight *weights[2];
+    struct mpl_zero3_weight **weights;
     uint32_t count;
+    bool is_leaf;
     bool is_active;           /* between fetch and release */
+    struct mpl_tensor *held;  /* leaf: the gradient of its result, until its own are reduced */
     uint64_t backward_number; /* fetched in backward, not released since; 0: not so */
     struct mpl_zero3_answer *answers;
 };
@@ -93,6 +95,8 @@ struct mpl_zero3 {
     uint32_t count, trained_count, sub_group_count;
     struct mpl_zero3_module *modules; /* by mpl_module_of_weight() */
     uint32_t module_count;
+    uint64_t *numel_before; /* by parameter: elements of the weights before it */
+    uint32_t leaf_depth;    /* inside a leaf no module has hooks */
     enum mpl_dtype dtypes[MPL_ZERO3_FORMATS];
     enum mpl_dtype trained_dtype, sent_dtype,
         kept_dtype; /* of weights; gradients on their way, kept */
@@ -103,7 +107,7 @@ struct mpl_zero3 {
     /* the coordinator */
     enum mpl_zero3_mode mode;
     uint32_t step;   /* modules begun in this forward and backward */
-    uint32_t *trace; /* modules in the order in which they began */
+    uint64_t *trace; /* modules in the order in which they began */
     size_t trace_count, trace_cap;
     struct mpl_zero3_use *uses;
     size_t use_count, next_use;
@@ -139,6 +143,9 @@ void mpl_zero3_begin_gather(struct mpl_tape *tape, struct mpl_zero3 *zero, uint3
 void mpl_zero3_ask_for(struct mpl_tape *tape, struct mpl_zero3_weight *weight,
                        enum mpl_stream stream);
 
+/** Which weights are a module's own. (zero3_modules.c) */
+bool mpl_zero3_find_modules(struct mpl_zero3 *zero, struct mpl_arena *arena);
+
 /** What stands around every module (struct mpl_scopes). */
 extern const struct mpl_scopes mpl_zero3_scopes;
 
@@ -158,8 +165,10 @@ void mpl_zero3_release_leftovers(struct mpl_tape *tape, struct mpl_zero3 *zero);
 /** release_and_reset_all() */
 void mpl_zero3_release_all(struct mpl_tape *tape, struct mpl_zero3 *zero);
 
-/** What a weight's gradient does when it came. (zero3_reduce.c) */
+/** What a weight's gradient does when it came; those of a leaf come when its backward is over.
+ * (zero3_reduce.c) */
 void mpl_zero3_gradient_came(struct mpl_tape *tape, struct mpl_tensor *leaf);
+void mpl_zero3_reduce_leaf(struct mpl_tape *tape, const struct mpl_zero3_module *module);
 
 /** The constructor of the optimizer, and its step. (zero3_step.c) */
 void mpl_zero3_make_optimizer(struct mpl_tape *tape, struct mpl_zero3 *zero);

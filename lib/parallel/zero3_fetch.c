@@ -13,16 +13,23 @@
 /* ---- the trace --------------------------------------------------------------------------------
  */
 
-static struct mpl_zero3_module *module_at(const struct mpl_zero3 *zero, uint32_t number)
+/* The module with that number; NULL where it has no weights of its own. */
+static struct mpl_zero3_module *module_at(const struct mpl_zero3 *zero, uint64_t number)
 {
-    return number == MPL_NO_MODULE ? NULL : &zero->modules[number];
+    uint32_t first, last;
+
+    if (number == MPL_NO_MODULE)
+        return NULL;
+    if (!mpl_module_range(number, &first, &last))
+        return &zero->modules[number];
+    return number & MPL_MODULE_BLOCK ? &zero->modules[mpl_module_of_weight(first, true)] : NULL;
 }
 
-static void record(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32_t number)
+static void record(struct mpl_tape *tape, struct mpl_zero3 *zero, uint64_t number)
 {
     if (zero->trace_count == zero->trace_cap) {
         const size_t cap = zero->trace_cap ? 2 * zero->trace_cap : 256;
-        uint32_t *trace = mpl_arena_alloc(&tape->arena, cap * sizeof(*trace));
+        uint64_t *trace = mpl_arena_alloc(&tape->arena, cap * sizeof(*trace));
 
         if (!trace) {
             mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
@@ -39,7 +46,14 @@ static void record(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32_t numbe
 /* construct_parameter_trace_from_module_trace */
 static void list_uses(struct mpl_tape *tape, struct mpl_zero3 *zero)
 {
-    zero->uses = mpl_arena_alloc(&tape->arena, (2 * zero->trace_count + 1) * sizeof(*zero->uses));
+    size_t room = 1;
+
+    for (size_t i = 0; i < zero->trace_count; i++) {
+        const struct mpl_zero3_module *module = module_at(zero, zero->trace[i]);
+
+        room += module ? module->count : 0;
+    }
+    zero->uses = mpl_arena_alloc(&tape->arena, room * sizeof(*zero->uses));
     if (!zero->uses) {
         mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
         return;
@@ -136,7 +150,7 @@ static void prefetch(struct mpl_tape *tape, struct mpl_zero3 *zero)
 }
 
 /* fetch_sub_module */
-static void fetch(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32_t number, bool is_forward)
+static void fetch(struct mpl_tape *tape, struct mpl_zero3 *zero, uint64_t number, bool is_forward)
 {
     static const struct mpl_zero3_module none;
     struct mpl_zero3_module *module = module_at(zero, number);
@@ -167,7 +181,30 @@ static void fetch(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32_t number
 /* ---- releasing --------------------------------------------------------------------------------
  */
 
-/* A weight stays for its next use within stage3_max_reuse_distance elements. */
+/* iter_params(recurse=True) of a module: elements, and whether a weight is among them. */
+static uint64_t look_inside(const struct mpl_zero3 *zero, uint64_t number,
+                            const struct mpl_zero3_module *wanted, bool *releases)
+{
+    const struct mpl_zero3_module *module = module_at(zero, number);
+    uint64_t numel = 0;
+    uint32_t first, last;
+
+    if (mpl_module_range(number, &first, &last)) {
+        for (uint32_t i = 0; i < wanted->count; i++) {
+            const uint32_t at =
+                (uint32_t)(wanted->weights[i]->parameter - zero->network->parameters);
+
+            releases[i] &= at < first || at > last;
+        }
+        return zero->numel_before[last + 1] - zero->numel_before[first];
+    }
+    for (uint32_t n = 0; module && n < module->count; n++)
+        numel += module->weights[n]->numel;
+    return numel;
+}
+
+/* A weight stays for its next use within stage3_max_reuse_distance elements. Beside a leaf modules
+ * count with all that is in them, beside others a leaf has nothing of its own. */
 static void find_answer(const struct mpl_zero3 *zero, const struct mpl_zero3_module *module,
                         struct mpl_zero3_answer *answer)
 {
@@ -181,7 +218,11 @@ static void find_answer(const struct mpl_zero3 *zero, const struct mpl_zero3_mod
     for (size_t k = zero->step; k < zero->trace_count && passed < most; k++) {
         const struct mpl_zero3_module *other = module_at(zero, zero->trace[k]);
 
-        for (uint32_t n = 0; other && n < other->count; n++) {
+        if (module->is_leaf) {
+            passed += (int64_t)look_inside(zero, zero->trace[k], module, answer->releases);
+            continue;
+        }
+        for (uint32_t n = 0; other && !other->is_leaf && n < other->count; n++) {
             for (uint32_t i = 0; i < module->count; i++)
                 answer->releases[i] &= other->weights[n] != module->weights[i];
             passed += (int64_t)other->weights[n]->numel;
@@ -199,7 +240,8 @@ static const struct mpl_zero3_answer *answer_of(struct mpl_tape *tape, struct mp
         answer = answer->next;
     if (answer)
         return answer;
-    answer = mpl_arena_zalloc(&tape->arena, sizeof(*answer));
+    answer = mpl_arena_zalloc(&tape->arena,
+                              sizeof(*answer) + module->count * sizeof(answer->releases[0]));
     if (!answer) {
         mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
         return NULL;
@@ -211,7 +253,7 @@ static const struct mpl_zero3_answer *answer_of(struct mpl_tape *tape, struct mp
 }
 
 /* release_sub_module */
-static void release_module(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32_t number,
+static void release_module(struct mpl_tape *tape, struct mpl_zero3 *zero, uint64_t number,
                            bool is_forward)
 {
     struct mpl_zero3_module *module = module_at(zero, number);
@@ -263,7 +305,13 @@ void mpl_zero3_release_all(struct mpl_tape *tape, struct mpl_zero3 *zero)
 static void pre_backward(struct mpl_tape *tape, struct mpl_node *node,
                          struct mpl_tensor **grads_out, struct mpl_tensor **grads_in)
 {
-    fetch(tape, node->context, (uint32_t)node->arg[0], false);
+    struct mpl_zero3_module *module = module_at(node->context, (uint64_t)node->arg[0]);
+
+    fetch(tape, node->context, (uint64_t)node->arg[0], false);
+    if (module && module->is_leaf && grads_out[0]) { /* its full backward hook keeps it */
+        mpl_drop(tape, module->held);
+        module->held = mpl_hold(grads_out[0]);
+    }
     if (grads_out[0])
         grads_in[0] = mpl_hold(grads_out[0]);
 }
@@ -271,13 +319,20 @@ static void pre_backward(struct mpl_tape *tape, struct mpl_node *node,
 static void post_backward(struct mpl_tape *tape, struct mpl_node *node,
                           struct mpl_tensor **grads_out, struct mpl_tensor **grads_in)
 {
-    release_module(tape, node->context, (uint32_t)node->arg[0], false);
+    struct mpl_zero3_module *module = module_at(node->context, (uint64_t)node->arg[0]);
+
+    if (module && module->is_leaf) {
+        mpl_zero3_reduce_leaf(tape, module);
+        mpl_drop(tape, module->held);
+        module->held = NULL;
+    }
+    release_module(tape, node->context, (uint64_t)node->arg[0], false);
     if (grads_out[0])
         grads_in[0] = mpl_hold(grads_out[0]);
 }
 
 /* The tensor behind a node of the wrapper's own; the tensor itself where it has no gradient. */
-static struct mpl_tensor *watch(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32_t number,
+static struct mpl_tensor *watch(struct mpl_tape *tape, struct mpl_zero3 *zero, uint64_t number,
                                 mpl_backward_rule *rule, struct mpl_tensor *tensor)
 {
     struct mpl_node *node = mpl_node_new(
@@ -288,29 +343,68 @@ static struct mpl_tensor *watch(struct mpl_tape *tape, struct mpl_zero3 *zero, u
     if (!node)
         return tensor;
     node->context = zero;
-    node->arg[0] = number;
+    node->arg[0] = (int64_t)number;
     watched = mpl_alias(tape, tensor);
     mpl_set_history(tape, watched, node, 0);
     mpl_consume(tape, tensor);
     return watched;
 }
 
-static struct mpl_tensor *enter(struct mpl_tape *tape, void *wrapper, uint32_t number,
-                                struct mpl_tensor *input)
+static bool is_leaf(const struct mpl_zero3 *zero, uint64_t number)
 {
-    if (tape->is_stopped)
-        return input;
-    fetch(tape, wrapper, number, true);
-    return number == MPL_NO_MODULE ? input : watch(tape, wrapper, number, post_backward, input);
+    const struct mpl_zero3_module *module = module_at(zero, number);
+
+    return module && module->is_leaf;
 }
 
-static struct mpl_tensor *leave(struct mpl_tape *tape, void *wrapper, uint32_t number,
+static struct mpl_tensor *enter(struct mpl_tape *tape, void *wrapper, uint64_t number,
+                                struct mpl_tensor *input)
+{
+    struct mpl_zero3 *zero = wrapper;
+    const bool is_inside = zero->leaf_depth > 0;
+
+    zero->leaf_depth += is_leaf(zero, number);
+    if (tape->is_stopped || is_inside)
+        return input;
+    fetch(tape, zero, number, true);
+    return module_at(zero, number) ? watch(tape, zero, number, post_backward, input) : input;
+}
+
+static struct mpl_tensor *leave(struct mpl_tape *tape, void *wrapper, uint64_t number,
                                 struct mpl_tensor *output)
 {
-    if (tape->is_stopped)
+    struct mpl_zero3 *zero = wrapper;
+
+    zero->leaf_depth -= is_leaf(zero, number);
+    if (tape->is_stopped || zero->leaf_depth)
         return output;
     release_module(tape, wrapper, number, true);
     return watch(tape, wrapper, number, pre_backward, output);
 }
 
-const struct mpl_scopes mpl_zero3_scopes = {.enter = enter, .leave = leave};
+/* ZeROOrderedDict: what a forward looks at while it is partitioned is gathered at once, and from
+ * then on with the module that looked. */
+static void read(struct mpl_tape *tape, void *wrapper, uint64_t reader, uint32_t parameter)
+{
+    struct mpl_zero3 *zero = wrapper;
+    struct mpl_zero3_module *module = &zero->modules[reader];
+    struct mpl_zero3_weight *weight = zero->weights;
+
+    while (weight->parameter != &zero->network->parameters[parameter])
+        weight++;
+    if (tape->is_stopped || tape->is_in_backward || weight->status != MPL_ZERO3_PARTITIONED)
+        return;
+    if (!module->count) {
+        module->weights = mpl_arena_alloc(&tape->arena, sizeof(*module->weights));
+        if (!module->weights) {
+            mpl_tape_fail(tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
+            return;
+        }
+        module->weights[module->count++] = weight;
+        module->is_active = false; /* it was not fetched with it */
+        weight->owners[1] = module;
+    }
+    mpl_zero3_gather_now(tape, zero, &weight, 1);
+}
+
+const struct mpl_scopes mpl_zero3_scopes = {.enter = enter, .leave = leave, .read = read};

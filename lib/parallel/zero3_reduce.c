@@ -174,6 +174,22 @@ static void finish_backward(struct mpl_tape *tape, void *context)
     mpl_zero3_release_leftovers(tape, zero);
 }
 
+/* reduce_leaf_module_grads: zeros for a weight that nothing came for */
+void mpl_zero3_reduce_leaf(struct mpl_tape *tape, const struct mpl_zero3_module *module)
+{
+    for (uint32_t i = 0; i < module->count && !tape->is_stopped; i++) {
+        const struct mpl_zero3_weight *weight = module->weights[i];
+        struct mpl_tensor *leaf = weight->parameter->tensor;
+
+        if (!weight->is_trained)
+            continue;
+        if (!leaf->grad)
+            leaf->grad = mpl_hold(
+                mpl_empty(tape, "zeros_like.default", mpl_zero3_dtype(weight), &leaf->shape));
+        mpl_zero3_gradient_came(tape, leaf);
+    }
+}
+
 void mpl_zero3_gradient_came(struct mpl_tape *tape, struct mpl_tensor *leaf)
 {
     struct mpl_zero3_weight *weight = leaf->grad_hook_context;

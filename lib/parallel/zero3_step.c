@@ -138,7 +138,8 @@ void mpl_zero3_make_optimizer(struct mpl_tape *tape, struct mpl_zero3 *zero)
 
         mpl_zero3_gather_now(tape, zero, &weight, 1);
         mpl_zero3_give_up(tape, weight);
-        weight->parameter->tensor->grad_hook = mpl_zero3_gradient_came;
+        if (!weight->owners[0] || !weight->owners[0]->is_leaf)
+            weight->parameter->tensor->grad_hook = mpl_zero3_gradient_came;
         weight->parameter->tensor->grad_hook_context = weight;
     }
 }

@@ -195,7 +195,7 @@ static struct mpl_tensor *matrix_call(struct mpl_tape *tape, const struct mpl_ne
                                       uint32_t weight, struct mpl_tensor *x)
 {
     struct mpl_module *module = network->parameters[weight].module;
-    const uint32_t number = mpl_module_of_weight(weight, false);
+    const uint64_t number = mpl_module_of_weight(weight, false);
 
     if (module)
         return mpl_module_call(tape, module, x);
@@ -215,11 +215,17 @@ static struct mpl_tensor *dropout(struct mpl_tape *tape, const struct mpl_networ
                            mpl_op_dropout(tape, x, network->plan->training.lora.dropout));
 }
 
+/* The module around the layer and its adapter: nothing in it is its own. */
+static uint64_t layer_number(const struct mpl_adapter *adapter)
+{
+    return mpl_module_of_weight(adapter->a, true);
+}
+
 /* The layer that an adapter stands around: a module of its own (base_layer). */
 static struct mpl_tensor *base_layer(struct mpl_tape *tape, const struct mpl_network *network,
                                      const struct mpl_linear *linear, struct mpl_tensor *x)
 {
-    const uint32_t number = mpl_module_of_weight(linear->weight, false);
+    const uint64_t number = mpl_module_of_weight(linear->weight, false);
 
     x = mpl_scope_enter(tape, number, x);
     return mpl_scope_leave(tape, number, mpl_linear_base_call(tape, network, linear, x));
@@ -293,9 +299,11 @@ static struct mpl_tensor *over_linear(struct mpl_tape *tape, const struct mpl_ne
                                       const struct mpl_linear *linear, struct mpl_tensor *argument)
 {
     const struct mpl_adapter *adapter = network->parameters[linear->weight].adapter;
-    struct mpl_tensor *result = mpl_hold(base_layer(tape, network, linear, argument));
+    struct mpl_tensor *result = mpl_hold(base_layer(tape, network, linear, argument)), *x;
     const enum mpl_dtype dtype = (enum mpl_dtype)result->dtype;
-    struct mpl_tensor *x = mpl_hold(mpl_op_to(tape, argument, adapter_dtype(network, adapter)));
+
+    mpl_scope_read(tape, layer_number(adapter), adapter->a); /* lora_A.weight.dtype */
+    x = mpl_hold(mpl_op_to(tape, argument, adapter_dtype(network, adapter)));
 
     if (adapter->magnitude != MPL_NO_PARAMETER)
         mpl_rebind(tape, &result, mpl_dora_call(tape, network, linear, result, x));
@@ -312,7 +320,8 @@ struct mpl_tensor *mpl_adapter_call(struct mpl_tape *tape, const struct mpl_netw
                                     const struct mpl_linear *linear, struct mpl_tensor *x)
 {
     const bool is_peft = network->plan->training.lora.code == MPL_ADAPTER_PEFT;
-    struct mpl_tensor *argument = mpl_hold(mpl_scope_enter(tape, MPL_NO_MODULE, x)), *out;
+    const uint64_t number = layer_number(network->parameters[linear->weight].adapter);
+    struct mpl_tensor *argument = mpl_hold(mpl_scope_enter(tape, number, x)), *out;
 
     if (!is_peft)
         out = plain(tape, network, linear, argument);
@@ -320,7 +329,7 @@ struct mpl_tensor *mpl_adapter_call(struct mpl_tape *tape, const struct mpl_netw
         out = over_4bit(tape, network, linear, argument);
     else
         out = over_linear(tape, network, linear, argument);
-    out = mpl_scope_leave(tape, MPL_NO_MODULE, out);
+    out = mpl_scope_leave(tape, number, out);
     mpl_drop(tape, argument);
     return out;
 }

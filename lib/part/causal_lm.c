@@ -133,6 +133,7 @@ static void describe_ends(struct mpl_lm *lm)
 
     network->modules[0].name = "root";
     describe_last_norm(lm);
+    lm->model = mpl_module_around(0, is_tied ? network->parameter_count - 1 : lm->head.weight - 1);
     network->modules[EMBEDDING] =
         (struct mpl_module){.name = lm->family->embedding,
                             .kind = MPL_MODULE_EMBEDDING,
@@ -417,7 +418,8 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
 
     lm->input_ids = batch->input_ids;
     lm->attention_mask = batch->attention_mask;
-    mpl_scope_enter(tape, MPL_NO_MODULE, NULL);
+    for (int i = 0; i < 1 + family->has_inner_model; i++)
+        mpl_scope_enter(tape, lm->model, NULL);
     embeds = mpl_hold(mpl_module_call(tape, &network->modules[EMBEDDING], batch->input_ids));
     if (family->prepare)
         embeds = mpl_hold(family->prepare(tape, lm, mpl_return(embeds)));
@@ -441,7 +443,8 @@ static struct mpl_tensor *model_forward(struct mpl_tape *tape, struct mpl_lm *lm
     else if (family->norm)
         mpl_rebind(tape, &h, mpl_module_call(tape, &network->last_norm, h));
     drop_locals(tape, lm);
-    return mpl_scope_leave(tape, MPL_NO_MODULE, mpl_return(h));
+    h = mpl_scope_leave(tape, lm->model, mpl_return(h));
+    return family->has_inner_model ? mpl_scope_leave(tape, lm->model, h) : h;
 }
 
 bool mpl_lm_pools(const struct mpl_lm *lm)

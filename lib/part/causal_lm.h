@@ -26,6 +26,7 @@ struct mpl_lm_layer {
 
 struct mpl_lm_family {
     struct mpl_past past;  /* what it was before transformers 4.48 */
+    bool has_inner_model;  /* base is a module in the model's own, both of them called */
     const char *base;      /* attribute of ...ForCausalLM that holds the model: "model" */
     const char *embedding; /* of the base: "embed_tokens" */
     const char *layers;    /* "layers" */
@@ -119,6 +120,7 @@ struct mpl_lm {
     struct mpl_tensor
         *locals[MPL_LM_LOCALS]; /* others of it, and after it of the caller; or NULL */
     void *extra;                /* the family's own */
+    uint64_t model;             /* number of the module below the head, for scopes */
 };
 
 /** Describes the whole model into network. */

@@ -49,8 +49,10 @@ struct mpl_routing mpl_softmax_router_call(struct mpl_tape *tape, const struct m
                                            const struct mpl_softmax_router *router,
                                            struct mpl_tensor *x)
 {
+    struct mpl_tensor *weight = mpl_network_weight(network, router->weight);
     struct mpl_tensor *logits =
-        mpl_hold(mpl_op_linear(tape, x, mpl_network_weight(network, router->weight), NULL));
+        mpl_hold(tape->scopes ? mpl_op_linear_function(tape, x, weight, NULL)
+                              : mpl_op_linear(tape, x, weight, NULL));
     struct mpl_tensor *probs = mpl_hold(mpl_op_softmax(tape, logits, MPL_FLOAT32)), *parts[2];
 
     mpl_op_topk(tape, probs, network->plan->model.num_experts_per_tok, parts);

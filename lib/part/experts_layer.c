@@ -103,13 +103,32 @@ static struct mpl_tensor *add_shared(struct mpl_tape *tape, const struct mpl_moe
     return output;
 }
 
+static uint32_t later(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* SparseMoeBlock: router, experts, and what is for all. */
+static uint64_t block_of(const struct mpl_moe_layer *layer)
+{
+    const uint32_t gate = layer->router.weight, experts = layer->experts.gate_up;
+    const uint32_t last = later(gate, layer->experts.down);
+
+    return MPL_MODULE_BLOCK | mpl_module_around(gate < experts ? gate : experts,
+                                                layer->shared_gate.weight == MPL_NO_PARAMETER
+                                                    ? last
+                                                    : later(last, layer->shared_gate.weight));
+}
+
 struct mpl_tensor *mpl_moe_layer_feed_sparse(struct mpl_tape *tape, void *context,
-                                             struct mpl_tensor *x, struct mpl_tensor **other_out)
+                                             struct mpl_tensor *argument,
+                                             struct mpl_tensor **other_out)
 {
     const struct mpl_moe_layer *layer = context;
     const struct mpl_network *network = layer->parts.base.lm->network;
     const bool has_shared = layer->shared_gate.weight != MPL_NO_PARAMETER;
-    const struct mpl_shape shape = x->shape;
+    const struct mpl_shape shape = argument->shape;
+    struct mpl_tensor *x = mpl_hold(mpl_scope_enter(tape, block_of(layer), argument));
     struct mpl_tensor *rows = mpl_hold(mpl_token_rows(tape, x)), *shared = NULL, *out;
     struct mpl_routing routing;
 
@@ -125,7 +144,8 @@ struct mpl_tensor *mpl_moe_layer_feed_sparse(struct mpl_tape *tape, void *contex
         mpl_rebind(tape, &out, mpl_op_reshape(tape, out, shape));
     mpl_drop(tape, rows);
     mpl_routing_drop(tape, &routing);
-    return mpl_return(out);
+    mpl_drop(tape, x);
+    return mpl_scope_leave(tape, block_of(layer), mpl_return(out));
 }
 
 /* ---- limits -----------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ struct mpl_tensor *mpl_linear_call(struct mpl_tape *tape, const struct mpl_netwo
                                    const struct mpl_linear *linear, struct mpl_tensor *x)
 {
     const struct mpl_parameter *weight = &network->parameters[linear->weight];
-    const uint32_t module = mpl_module_of_weight(linear->weight, weight->is_tied);
+    const uint64_t module = mpl_module_of_weight(linear->weight, weight->is_tied);
 
     if (weight->adapter && !network->are_adapters_off)
         return mpl_adapter_call(tape, network, linear, x);

@@ -185,7 +185,7 @@ static struct mpl_tensor *forward(struct mpl_tape *tape, const struct mpl_networ
 struct mpl_tensor *mpl_norm_call(struct mpl_tape *tape, const struct mpl_network *network,
                                  const struct mpl_norm *norm, struct mpl_tensor *x)
 {
-    const uint32_t module = norm->weight == MPL_NO_PARAMETER
+    const uint64_t module = norm->weight == MPL_NO_PARAMETER
                                 ? MPL_NO_MODULE
                                 : mpl_module_of_weight(norm->weight, false);
     struct mpl_tensor *argument = mpl_hold(mpl_scope_enter(tape, module, x)), *out;

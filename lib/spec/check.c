@@ -112,6 +112,9 @@ static enum memplan_status check_zero(const struct mpl_plan *plan, struct mempla
                         "parallelism.strategy: zero3 is not modelled for %s: which of its modules "
                         "gather weights was not compared",
                         plan->model.model_type);
+    if (is_stage3 && plan->model.num_local_experts && plan->training.experts == MPL_EXPERTS_EAGER)
+        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/experts",
+                        "training.experts: eager is not modelled with zero3");
     if (is_stage3 && (o->in_backward || o->offload_gradients || o->name == MPL_ADAMW_CPU_OFFLOAD))
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer",
                         "training.optimizer: with zero3 an optimizer is stepped by DeepSpeed; its "

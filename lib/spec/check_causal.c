@@ -341,6 +341,8 @@ enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct mempl
                is_sharded = plan->parallelism.strategy != MPL_STRATEGY_NONE &&
                             plan->parallelism.strategy != MPL_STRATEGY_DDP;
     const bool is_quantized = t->quantization.name != MPL_QUANTIZATION_NONE;
+    const bool keeps_whole = plan->parallelism.strategy == MPL_STRATEGY_ZERO1 ||
+                             plan->parallelism.strategy == MPL_STRATEGY_ZERO2;
     const struct mpl_gap gaps[] = {
         {(has_lora || is_quantized) && (mpl_family_of(plan->model.model_type) != MPL_FAMILY_CAUSAL),
          "/training/lora", "training.lora, training.quantization: not modelled for eagle3"},
@@ -362,8 +364,12 @@ enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct mempl
          "training.quantization.storage_dtype: FSDP1 cannot flatten uint8 (null); give the format "
          "of the weights"},
          "training.quantization: not modelled with fsdp1, zero1, zero2 and zero3; modelled: fsdp2, "
+             !keeps_whole,
+         "/training/quantization",
+         "training.quantization: not modelled with fsdp1 and zero3; modelled: fsdp2, zero1, zero2, "
          "ddp"},
-        {is_quantized && is_sharded && t->quantization.storage_dtype == MPL_DTYPE_NONE,
+        {is_quantized && is_sharded && !keeps_whole &&
+             t->quantization.storage_dtype == MPL_DTYPE_NONE,
          "/training/quantization/storage_dtype",
          "training.quantization.storage_dtype: uint8 (null), which fsdp2 leaves whole on every "
          "rank, "

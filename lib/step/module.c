@@ -50,11 +50,12 @@ static bool has_scope(const struct mpl_tape *tape, const struct mpl_module *modu
            (module->kind == MPL_MODULE_LAYER || module->kind == MPL_MODULE_EMBEDDING);
 }
 
-static uint32_t number_of(const struct mpl_module *module)
+static uint64_t number_of(const struct mpl_module *module)
 {
     return module->kind == MPL_MODULE_EMBEDDING
                ? mpl_module_of_weight(module->first_parameter, false)
-               : MPL_NO_MODULE;
+               : mpl_module_around(module->first_parameter,
+                                   module->first_parameter + module->parameter_count - 1);
 }
 
 static struct mpl_tensor *hooked_call(struct mpl_tape *tape, void *context,

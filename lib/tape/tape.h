@@ -153,16 +153,18 @@ struct mpl_node {
     struct mpl_tensor **grads; /* input buffer */
 };
 
-/** What a wrapper does around every call of a module, however small. A module without weights of
- * its own has no number. */
-#define MPL_NO_MODULE UINT32_MAX
+/** What a wrapper does around every call of a module, however small. A module without weights has
+ * no number; mpl_module_of_weight() and its kin make the others. */
+#define MPL_NO_MODULE UINT64_MAX
 struct mpl_scopes {
     /** Takes the input as an operator does; the input that forward sees. NULL is fine. */
-    struct mpl_tensor *(*enter)(struct mpl_tape *tape, void *wrapper, uint32_t module,
+    struct mpl_tensor *(*enter)(struct mpl_tape *tape, void *wrapper, uint64_t module,
                                 struct mpl_tensor *input);
     /** The same for the result. */
-    struct mpl_tensor *(*leave)(struct mpl_tape *tape, void *wrapper, uint32_t module,
+    struct mpl_tensor *(*leave)(struct mpl_tape *tape, void *wrapper, uint64_t module,
                                 struct mpl_tensor *output);
+    /** A module looks at a weight of another one. */
+    void (*read)(struct mpl_tape *tape, void *wrapper, uint64_t reader, uint32_t weight);
 };
 
 /** A run of one rank. */
@@ -292,21 +294,46 @@ bool mpl_shape_equal(const struct mpl_shape *a, const struct mpl_shape *b);
 /* ---- modules ------------------------------------------------------------------------------- */
 
 /** The number of the module that owns a weight; a tied head is not the embedding. */
-static inline uint32_t mpl_module_of_weight(uint32_t weight, bool is_tied_head)
+static inline uint64_t mpl_module_of_weight(uint32_t weight, bool is_tied_head)
 {
-    return 2 * weight + is_tied_head;
+    return 2 * (uint64_t)weight + is_tied_head;
 }
 
-static inline struct mpl_tensor *mpl_scope_enter(struct mpl_tape *tape, uint32_t module,
+/** A module whose weights are those of modules in it: weights first to last of the network. */
+#define MPL_MODULE_AROUND (1ULL << 62)
+#define MPL_MODULE_BLOCK  (1ULL << 61) /* of experts, with MPL_MODULE_AROUND */
+
+static inline uint64_t mpl_module_around(uint32_t first, uint32_t last)
+{
+    return MPL_MODULE_AROUND | (uint64_t)last << 30 | first;
+}
+
+/** What mpl_module_around() was given; false: another kind of number. */
+static inline bool mpl_module_range(uint64_t module, uint32_t *first, uint32_t *last)
+{
+    if (module == MPL_NO_MODULE || !(module & MPL_MODULE_AROUND))
+        return false;
+    *first = module & ((1U << 30) - 1);
+    *last = module >> 30 & ((1U << 30) - 1);
+    return true;
+}
+
+static inline struct mpl_tensor *mpl_scope_enter(struct mpl_tape *tape, uint64_t module,
                                                  struct mpl_tensor *input)
 {
     return tape->scopes ? tape->scopes->enter(tape, tape->scopes_wrapper, module, input) : input;
 }
 
-static inline struct mpl_tensor *mpl_scope_leave(struct mpl_tape *tape, uint32_t module,
+static inline struct mpl_tensor *mpl_scope_leave(struct mpl_tape *tape, uint64_t module,
                                                  struct mpl_tensor *output)
 {
     return tape->scopes ? tape->scopes->leave(tape, tape->scopes_wrapper, module, output) : output;
+}
+
+static inline void mpl_scope_read(struct mpl_tape *tape, uint64_t reader, uint32_t weight)
+{
+    if (tape->scopes)
+        tape->scopes->read(tape, tape->scopes_wrapper, reader, weight);
 }
 
 /* ---- graph --------------------------------------------------------------------------------- */

@@ -5,4 +5,5 @@ memplan --model small.json --no-suggestions --set "parallelism={$zero3}"
 memplan --model small.json --set "parallelism={$zero3, \"offload_param\": \"nvme\"}"
 memplan --model small.json --set "parallelism={$zero3, \"param_dtype\": \"bfloat16\"}"
 memplan --model small.json --set "parallelism={$zero3}" --set training.autocast=bfloat16
-memplan --model small.json --set "parallelism={$zero3}" --set model.model_type=opt
+memplan --model small.json --set "parallelism={$zero3}" --set model.model_type=bert
+memplan --model small.json --set "parallelism={$zero3}" --set "training.lora={\"r\": 8, \"use_dora\": true, \"target_modules\": [\"q_proj\"]}"
