@@ -332,7 +332,8 @@ static void read_plan(struct mpl_zero3 *zero)
     zero->gather_stream = zero->overlaps ? MPL_STREAM_ALL_GATHER : MPL_STREAM_DEFAULT;
     zero->reduce_stream = zero->overlaps ? MPL_STREAM_REDUCE_SCATTER : MPL_STREAM_DEFAULT;
     zero->is_contiguous = p->contiguous_gradients;
-    zero->offloads_states = p->offload_optimizer == MPL_OFFLOAD_CPU;
+    zero->offloads_states = p->offload_optimizer != MPL_OFFLOAD_NONE;
+    zero->swaps_states = p->offload_optimizer == MPL_OFFLOAD_NVME;
     zero->offloads_weights = p->offload_param == MPL_OFFLOAD_CPU;
     zero->is_boundary = true;
 }

@@ -55,6 +55,8 @@ struct mpl_zero3_weight {
     bool persists; /* small: stays gathered between steps */
     bool is_listed, was_fetched;
     uint32_t sub_group;
+    struct mpl_tensor *wide;          /* float32 gradient that waits for the step; NULL: none */
+    struct mpl_tensor *norm;          /* of its gradient on the way to the host; NULL: none */
     struct mpl_tensor *made;          /* the partition before it moves into the flat buffer */
     struct mpl_zero3_gather *gather;  /* under way, nobody asked for it yet; NULL: none */
     struct mpl_zero3_weight *sibling; /* the next one in that gather */
@@ -101,7 +103,7 @@ struct mpl_zero3 {
     enum mpl_dtype trained_dtype, sent_dtype,
         kept_dtype; /* of weights; gradients on their way, kept */
     uint64_t ranks, rank;
-    bool overlaps, is_contiguous, offloads_states, offloads_weights;
+    bool overlaps, is_contiguous, offloads_states, offloads_weights, swaps_states;
     enum mpl_stream gather_stream, reduce_stream;
 
     /* the coordinator */
@@ -164,6 +166,9 @@ void mpl_zero3_release_leftovers(struct mpl_tape *tape, struct mpl_zero3 *zero);
 
 /** release_and_reset_all() */
 void mpl_zero3_release_all(struct mpl_tape *tape, struct mpl_zero3 *zero);
+
+/** Elements of this rank's partitions of a sub-group, and how many weights it has. */
+uint64_t mpl_zero3_numel_of(const struct mpl_zero3 *zero, uint32_t sub_group, uint32_t *weights);
 
 /** What a weight's gradient does when it came; those of a leaf come when its backward is over.
  * (zero3_reduce.c) */

@@ -70,27 +70,63 @@ static struct mpl_tensor *reduce_scatter(struct mpl_tape *tape, struct mpl_zero3
     return flat;
 }
 
+#define LEAST_SWAPPED  (1024 * 1024) /* bytes: MIN_AIO_BYTES, and aio.block_size's default */
+#define SWAP_ALIGNMENT 256           /* elements: AIO_ALIGNED_BYTES over float32 */
+
+/* _swappable_optimizer_subgroup */
+static bool is_swapped(const struct mpl_zero3 *zero, const struct mpl_zero3_weight *weight)
+{
+    uint32_t weights;
+
+    return zero->swaps_states &&
+           mpl_dtype_bytes(MPL_FLOAT32, mpl_zero3_numel_of(zero, weight->sub_group, &weights)) >=
+               LEAST_SWAPPED;
+}
+
 /* A partition of gradients for the host: back on the device for its norm in float64 and for its
  * float32 copy. Shape [partition]. */
 static void offload(struct mpl_tape *tape, const struct mpl_zero3 *zero,
-                    const struct mpl_zero3_weight *weight)
+                    struct mpl_zero3_weight *weight)
 {
     struct mpl_tensor *back =
         take(tape, zero, "_to_copy.default", zero->kept_dtype, weight->partition);
+    struct mpl_tensor *wide;
 
     if (zero->is_boundary) {
         mpl_drop(tape, take(tape, zero, "_to_copy.default", MPL_FLOAT64, weight->partition));
-        if (zero->kept_dtype != MPL_FLOAT32)
-            mpl_drop(tape, take(tape, zero, "_to_copy.default", MPL_FLOAT32, weight->partition));
+        mpl_rebind(tape, &weight->norm,
+                   mpl_return(take(tape, zero, "pow.Tensor_Scalar", MPL_FLOAT64, 1)));
+        wide = zero->kept_dtype == MPL_FLOAT32
+                   ? mpl_hold(back)
+                   : take(tape, zero, "_to_copy.default", MPL_FLOAT32, weight->partition);
+        if (is_swapped(zero, weight))
+            mpl_rebind(tape, &weight->wide, mpl_return(wide));
+        else
+            mpl_drop(tape, wide);
     }
     mpl_drop(tape, back);
+}
+
+/* swap_out_gradients: a small one waits on the card for the step, and so does all of one with a
+ * rest that does not fill the alignment. */
+static void swap_out(struct mpl_tape *tape, const struct mpl_zero3 *zero)
+{
+    for (uint32_t i = 0; i < zero->bucket_count; i++) {
+        struct mpl_zero3_weight *weight = weight_at(zero, i);
+
+        if (!weight->wide || mpl_dtype_bytes(MPL_FLOAT32, weight->partition) < LEAST_SWAPPED ||
+            weight->partition % SWAP_ALIGNMENT)
+            continue;
+        mpl_drop(tape, weight->wide);
+        weight->wide = NULL;
+    }
 }
 
 /* partition_grads: into the buffer of kept gradients; those of the model go. */
 static void partition_gradients(struct mpl_tape *tape, const struct mpl_zero3 *zero)
 {
     for (uint32_t i = 0; i < zero->bucket_count && !tape->is_stopped; i++) {
-        const struct mpl_zero3_weight *weight = weight_at(zero, i);
+        struct mpl_zero3_weight *weight = weight_at(zero, i);
         struct mpl_tensor *leaf = weight->parameter->tensor;
 
         if (zero->offloads_states && mpl_mul(weight->partition, zero->rank) < weight->numel)
@@ -98,6 +134,7 @@ static void partition_gradients(struct mpl_tape *tape, const struct mpl_zero3 *z
         mpl_drop(tape, leaf->grad);
         leaf->grad = NULL;
     }
+    swap_out(tape, zero);
 }
 
 static void sort_bucket(struct mpl_zero3 *zero)

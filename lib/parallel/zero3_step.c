@@ -18,8 +18,7 @@ static struct mpl_tensor *take(struct mpl_tape *tape, enum mpl_category category
     return mpl_take_flat(tape, MPL_STREAM_DEFAULT, category, op, dtype, numel);
 }
 
-/* Elements of this rank's partitions of a sub-group. */
-static uint64_t numel_of(const struct mpl_zero3 *zero, uint32_t sub_group, uint32_t *weights)
+uint64_t mpl_zero3_numel_of(const struct mpl_zero3 *zero, uint32_t sub_group, uint32_t *weights)
 {
     uint64_t numel = 0;
 
@@ -66,7 +65,7 @@ static void make_masters(struct mpl_tape *tape, struct mpl_zero3 *zero)
     uint32_t weights;
 
     for (uint32_t i = 0; i < zero->sub_group_count; i++) {
-        const uint64_t numel = numel_of(zero, i, &weights);
+        const uint64_t numel = mpl_zero3_numel_of(zero, i, &weights);
 
         if (zero->offloads_states) {
             if (zero->flat && is_cast)
@@ -110,7 +109,7 @@ static void make_first_gradient(struct mpl_tape *tape, const struct mpl_zero3 *z
     if (zero->offloads_states)
         return;
     for (uint32_t i = 0; i < zero->sub_group_count; i++) {
-        const uint64_t numel = numel_of(zero, i, &weights);
+        const uint64_t numel = mpl_zero3_numel_of(zero, i, &weights);
 
         largest = numel > largest ? numel : largest;
     }
@@ -186,7 +185,7 @@ static struct mpl_tensor *make_gradient(struct mpl_tape *tape, const struct mpl_
                                         uint32_t sub_group)
 {
     uint32_t weights;
-    const uint64_t numel = numel_of(zero, sub_group, &weights);
+    const uint64_t numel = mpl_zero3_numel_of(zero, sub_group, &weights);
     const struct mpl_shape shape =
         mpl_shape1(mpl_dim(numel > INT64_MAX ? INT64_MAX : (int64_t)numel));
     struct mpl_tensor *flat;
@@ -206,6 +205,11 @@ static void step_sub_group(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32
     struct mpl_tensor *master = zero->masters[sub_group];
     uint32_t weights;
 
+    for (uint32_t i = 0; i < zero->trained_count; i++) /* swap_in_optimizer_state reads them */
+        if (zero->trained[i]->sub_group == sub_group) {
+            mpl_drop(tape, zero->trained[i]->wide);
+            zero->trained[i]->wide = NULL;
+        }
     if (zero->offloads_states || !master || master->is_void)
         return;
     master->grad = make_gradient(tape, zero, sub_group);
@@ -214,7 +218,7 @@ static void step_sub_group(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32
     mpl_optim_step(tape, optim);
     if (zero->offloads_weights && zero->trained_dtype != MPL_FLOAT32) /* cast on the card */
         mpl_drop(tape, take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", zero->trained_dtype,
-                            numel_of(zero, sub_group, &weights)));
+                            mpl_zero3_numel_of(zero, sub_group, &weights)));
     mpl_drop(tape, master->grad);
     master->grad = NULL;
 }
@@ -233,6 +237,10 @@ void mpl_zero3_step(struct mpl_tape *tape, struct mpl_network *network, struct m
                mpl_return(take(tape, MPL_CATEGORY_TEMPORARY, "div.Tensor", MPL_FLOAT64, 1)));
     for (uint32_t i = 0; i < zero->sub_group_count && !tape->is_stopped; i++)
         step_sub_group(tape, zero, i, optim);
+    for (uint32_t i = 0; i < zero->trained_count; i++) { /* reset_cpu_buffers */
+        mpl_drop(tape, zero->trained[i]->norm);
+        zero->trained[i]->norm = NULL;
+    }
     for (uint32_t i = 0; i < zero->count; i++)
         if (zero->weights[i].persists)
             zero->list[count++] = &zero->weights[i];

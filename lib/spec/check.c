@@ -112,6 +112,10 @@ static enum memplan_status check_zero(const struct mpl_plan *plan, struct mempla
                         "parallelism.strategy: zero3 is not modelled for %s: which of its modules "
                         "gather weights was not compared",
                         plan->model.model_type);
+    if (!is_stage3 && plan->parallelism.offload_optimizer == MPL_OFFLOAD_NVME)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/parallelism/offload_optimizer",
+                        "parallelism.offload_optimizer: found nvme, which DeepSpeed has with zero3 "
+                        "alone; expected none or cpu");
     if (is_stage3 && plan->model.num_local_experts && plan->training.experts == MPL_EXPERTS_EAGER)
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/experts",
                         "training.experts: eager is not modelled with zero3");

@@ -281,10 +281,11 @@ static const struct mpl_field field_table[] = {
     {.path = "parallelism.offload_optimizer",
      .type = MPL_FIELD_WORD,
      AT(parallelism.offload_optimizer),
-     WORDS(offload, "none, cpu"),
+     WORDS(offload_states, "none, cpu, nvme"),
      .fallback = "\"none\"",
      .flags = MPL_FIELD_OF_ZERO | MPL_FIELD_OF_ZERO3,
-     .help = "Where master weights and optimizer states are kept."},
+     .help = "Where master weights and optimizer states are kept; nvme: with zero3, whose "
+             "float32 gradients of partitions below 1 MiB then wait on the card for the step."},
     {.path = "parallelism.offload_param",
      .type = MPL_FIELD_WORD,
      AT(parallelism.offload_param),

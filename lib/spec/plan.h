@@ -88,7 +88,7 @@ enum mpl_sharding {
 };
 /** reshard_after_forward where it is no number of ranks to share the weights. */
 enum mpl_reshard { MPL_RESHARD_UNSET = 0, MPL_RESHARD_FALSE = -1, MPL_RESHARD_TRUE = -2 };
-enum mpl_offload { MPL_OFFLOAD_NONE = 0, MPL_OFFLOAD_CPU };
+enum mpl_offload { MPL_OFFLOAD_NONE = 0, MPL_OFFLOAD_CPU, MPL_OFFLOAD_NVME };
 enum mpl_comm_hook {
     MPL_COMM_HOOK_NONE = 0,
     MPL_COMM_HOOK_ALLREDUCE,

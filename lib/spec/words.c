@@ -335,6 +335,8 @@ const struct mpl_word mpl_prefetch_words[] = {
 
 const struct mpl_word mpl_offload_words[] = {YES("none", MPL_OFFLOAD_NONE),
                                              YES("cpu", MPL_OFFLOAD_CPU), NOT("nvme"), END};
+const struct mpl_word mpl_offload_states_words[] = {
+    YES("none", MPL_OFFLOAD_NONE), YES("cpu", MPL_OFFLOAD_CPU), YES("nvme", MPL_OFFLOAD_NVME), END};
 
 const struct mpl_word mpl_wrap_words[] = {
     YES("layer", MPL_WRAP_LAYER),

@@ -83,6 +83,21 @@ static void add_loading(const struct mpl_plan *plan, const struct sizes *s,
     }
 }
 
+/* Swap buffers (offload_optimizer.buffer_count is 4), one sub-group each in float32, and gradients
+ * of a partition in 16 bits or as the plan keeps them. */
+static uint64_t swap_buffers(const struct mpl_plan *plan, const struct sizes *s)
+{
+    const struct mpl_parallelism *p = &plan->parallelism;
+    const uint64_t partition = mpl_ceil_div(s->trained_count, s->shards);
+    const uint64_t most = (uint64_t)p->sub_group_size;
+    const enum mpl_dtype kept = p->grad_accum_dtype != MPL_DTYPE_NONE
+                                    ? p->grad_accum_dtype
+                                    : plan->training.parameter_dtype;
+
+    return mpl_add(mpl_mul(4 * 4, partition < most ? partition : most),
+                   mpl_dtype_bytes(kept, partition));
+}
+
 /* What stays on the host while training runs; pinned blocks of PyTorch's host allocator are rounded
  * up to a power of two, which is not counted. */
 static void add_offloads(const struct mpl_plan *plan, const struct sizes *s,
@@ -103,6 +118,10 @@ static void add_offloads(const struct mpl_plan *plan, const struct sizes *s,
             mpl_mul(s->ranks, mpl_mul(mpl_ceil_div(s->trained_count, s->shards), 4 * 4)), when,
             "DeepSpeed's offload_optimizer: float32 masters, two states and gradients of a "
             "partition (stage_1_and_2.py)");
+    if (p->offload_optimizer == MPL_OFFLOAD_NVME)
+        add(sum, "swap buffers", mpl_mul(s->ranks, swap_buffers(plan, s)), when,
+            "DeepSpeed's offload_optimizer to NVMe: four pinned buffers, gradients of a partition "
+            "(optimizer_utils.py, stage3.py)");
     if (plan->training.optimizer.name == MPL_ADAMW_CPU_OFFLOAD)
         add(sum, "offloaded optimizer",
             mpl_mul(s->ranks, mpl_add(mpl_mul(2, s->trained), s->states)), when,

@@ -7,3 +7,4 @@ memplan --model small.json --set "parallelism={$zero3, \"param_dtype\": \"bfloat
 memplan --model small.json --set "parallelism={$zero3}" --set training.autocast=bfloat16
 memplan --model small.json --set "parallelism={$zero3}" --set model.model_type=bert
 memplan --model small.json --set "parallelism={$zero3}" --set "training.lora={\"r\": 8, \"use_dora\": true, \"target_modules\": [\"q_proj\"]}"
+memplan --model small.json --set "parallelism={\"strategy\": \"zero2\", \"world_size\": 4, \"offload_optimizer\": \"nvme\"}"
