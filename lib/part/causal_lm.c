@@ -117,6 +117,8 @@ static void describe_last_norm(struct mpl_lm *lm)
             .forward = norm_forward,
             .context = lm,
         };
+}
+
 /* enable_input_require_grads, which checkpointing turns on: a frozen embedding's output too */
 static bool requires_input_grads(const struct mpl_plan *plan)
 {

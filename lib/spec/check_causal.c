@@ -72,10 +72,6 @@ static enum memplan_status check_checkpointing(const struct mpl_plan *plan,
          "/parallelism/"
          "activation_checkpointing",
          "parallelism.activation_checkpointing: needs training.activation_checkpointing full"},
-        {is_zero && t->use_reentrant, "/training/use_reentrant",
-         "training.use_reentrant: not modelled with DeepSpeed"},
-        {plan->parallelism.strategy == MPL_STRATEGY_FSDP2 && t->use_reentrant,
-         "/training/use_reentrant", "training.use_reentrant: not modelled with FSDP2"},
         {is_sharded && t->offload_activations, "/training/offload_activations",
          "training.offload_activations: not modelled with a sharding strategy"},
     };
@@ -353,21 +349,14 @@ enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct mempl
          "/training/quantization/storage_dtype",
          "training.quantization.storage_dtype: over shards expected the format of the weights, and "
          "of parallelism.param_dtype"},
-        {is_quantized && is_sharded && plan->parallelism.strategy != MPL_STRATEGY_FSDP2 &&
-             plan->parallelism.strategy != MPL_STRATEGY_FSDP1,
-         "/training/quantization",
-         "training.quantization: not modelled with zero1, zero2 and zero3; modelled: fsdp1, fsdp2, "
+        {is_quantized && plan->parallelism.strategy == MPL_STRATEGY_ZERO3, "/training/quantization",
+         "training.quantization: not modelled with zero3; modelled: zero1, zero2, fsdp1, fsdp2, "
          "ddp"},
         {is_quantized && plan->parallelism.strategy == MPL_STRATEGY_FSDP1 &&
              t->quantization.storage_dtype == MPL_DTYPE_NONE,
          "/training/quantization/storage_dtype",
          "training.quantization.storage_dtype: FSDP1 cannot flatten uint8 (null); give the format "
          "of the weights"},
-         "training.quantization: not modelled with fsdp1, zero1, zero2 and zero3; modelled: fsdp2, "
-             !keeps_whole,
-         "/training/quantization",
-         "training.quantization: not modelled with fsdp1 and zero3; modelled: fsdp2, zero1, zero2, "
-         "ddp"},
         {is_quantized && is_sharded && !keeps_whole &&
              t->quantization.storage_dtype == MPL_DTYPE_NONE,
          "/training/quantization/storage_dtype",
@@ -385,8 +374,6 @@ enum memplan_status mpl_check_adapters(const struct mpl_plan *plan, struct mempl
          "/training/lora",
          "training.lora: with zero3 only peft's LoRA without use_dora and modules_to_save is "
          "modelled"},
-        {has_lora && plan->parallelism.cpu_offload, "/parallelism/cpu_offload",
-         "parallelism.cpu_offload: not modelled with training.lora"},
         {is_quantized && !has_lora, "/training/quantization",
          "training.quantization: quantised weights do not train; modelled with training.lora"},
         {t->prepare_for_kbit && !has_lora, "/training/prepare_for_kbit",

@@ -496,8 +496,7 @@ struct mpl_plan {
     struct mpl_device device;
     struct mpl_checkpoint_spec checkpoint;
     struct mpl_host host;
-    struct mpl_version pytorch, transformers, nccl, cuda;
-    struct mpl_version pytorch, transformers, nccl, deepspeed;
+    struct mpl_version pytorch, transformers, nccl, cuda, deepspeed;
     char framework_name[48];
     char framework_version[48];
     struct mpl_observation observations[MPL_MAX_OBSERVATIONS];
