@@ -160,7 +160,7 @@ struct mpl_model {
     enum mpl_medusa_base base_model_type;
     int64_t pad_token_id; /* -1: none */
     bool tie_word_embeddings, attention_bias, mlp_bias;
-    bool norm_before_residual; /* eagle3 */
+    bool norm_before_residual;             /* eagle3 */
     int64_t block_size, num_target_layers; /* dflash */
     enum mpl_activation hidden_act;
     double attention_dropout, hidden_dropout, embedding_dropout; /* 0: the module does nothing */

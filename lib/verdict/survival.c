@@ -208,8 +208,7 @@ enum memplan_status mpl_survival_judge(const struct mpl_survival_case *c,
         survival->at_least = survival->probability;
     if (surely_failed > c->risk || (double)live > usable + FAR * spread)
         return MEMPLAN_OK;
-    if (reserved && c->estimate->unlimited.survived &&
-        (double)reserved < usable - FAR * spread) {
+    if (reserved && c->estimate->unlimited.survived && (double)reserved < usable - FAR * spread) {
         *survival = (struct mpl_survival){1, 1, reserved};
         return MEMPLAN_OK;
     }
