@@ -17,6 +17,8 @@ row 'memplan --version' "$memplan" --version
 row 'memplan check llama-3-8b' "$memplan" check llama-3-8b
 row 'memplan --model llama-3-8b' "$memplan" --model llama-3-8b
 row 'memplan check eagle3' "$memplan" check eagle3
+row 'memplan check eagle3, one alternative' "$memplan" check --set model.head_dim=112 \
+    --set software.pytorch=2.14.1 --set training.python_gc=auto eagle3
 row 'memplan --model eagle3' "$memplan" --model eagle3
 row 'memplan --model eagle3 --seq 24576' "$memplan" --model eagle3 --seq 24576
 # Two gigabytes without a message, through a pipe, and 20 MB of words that messages hold.
