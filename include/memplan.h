@@ -174,6 +174,51 @@ MEMPLAN_API enum memplan_status memplan_report_dump(const struct memplan_report 
 
 MEMPLAN_API void memplan_report_free(struct memplan_report *report); /**< NULL is accepted */
 
+/* ---- identities --------------------------------------------------------------------------------
+ * Which run a plan is, so that what became of one run can be told of another.
+ */
+
+#define MEMPLAN_IDENTITY_VERSION 1 /**< of the canonical form; hashes of two versions differ */
+#define MEMPLAN_IDENTITY_TEXT    33
+#define MEMPLAN_MOST_DEMANDS     8
+
+/** A number that asks for more memory the larger it is; two ends where the plan leaves it open. */
+struct memplan_demand {
+    int64_t low, high;
+};
+
+/**
+ * Set size to sizeof(struct memplan_identity) first: the library writes at most that many bytes.
+ *
+ * The hashes are the first 128 bits of SHA-256 over the plan's canonical form, as hexadecimal
+ * digits: every field by its path and in one spelling, defaults like values that are spelled out;
+ * without names, remarks, observations and host. A plan that leaves fields open has the hash of the
+ * set of its combinations.
+ */
+struct memplan_identity {
+    size_t size;
+    char run[MEMPLAN_IDENTITY_TEXT];   /**< model, training, parallelism, software, framework */
+    char setup[MEMPLAN_IDENTITY_TEXT]; /**< device and software */
+    char kin[MEMPLAN_IDENTITY_TEXT];   /**< both, without demands and the card's name and memory */
+    char reserved[5];                  /**< 0 */
+    struct memplan_demand demands[MEMPLAN_MOST_DEMANDS]; /**< see memplan_demand_field */
+    uint64_t card_low_bytes, card_high_bytes; /**< the card's less other processes'; 0: no card */
+};
+
+/** Computes the identity of a plan that memplan_plan_check accepts. */
+MEMPLAN_API enum memplan_status memplan_plan_identity(const struct memplan_plan *plan,
+                                                      struct memplan_identity *identity_out,
+                                                      struct memplan_error *err);
+
+/** Path of the field whose value demands[i] holds: "training.sequence_length". NULL past the last
+ * one. */
+MEMPLAN_API const char *memplan_demand_field(size_t i);
+
+/** 1: a plan is kin to another, asks for at least as much in every demand, and has a card with at
+ * most as much memory: where the other one ran out of memory, so does this one. */
+MEMPLAN_API int memplan_identity_dominates(const struct memplan_identity *plan,
+                                           const struct memplan_identity *other);
+
 /** One row of a reference list. All text is static. */
 struct memplan_field {
     const char *path;     /**< "training.sequence_length" */

@@ -5,13 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api_plan.h"
 #include "base/fail.h"
 #include "emit/report_json.h"
 #include "pipeline.h"
-
-struct memplan_plan {
-    struct mpl_spec *spec;
-};
 
 static enum memplan_status bad_argument(struct memplan_error *err, const char *what)
 {

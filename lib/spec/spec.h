@@ -93,6 +93,13 @@ enum memplan_status mpl_spec_bind_reading(const struct mpl_spec *spec, size_t co
                                           size_t observation, struct mpl_plan *plan,
                                           struct memplan_error *err);
 
+/** Which run a plan is. *out is filled to its own size. (ingest/identity.c) */
+enum memplan_status mpl_spec_identity(const struct mpl_spec *spec, struct memplan_identity *out,
+                                      struct memplan_error *err);
+
+/** Path of the i-th demand, NULL past the last: a larger value never asks for less memory. */
+const char *mpl_demand_at(size_t i);
+
 /** Row i of the field table in its public form; false past the last row. */
 bool mpl_spec_field(size_t i, struct memplan_field *field_out);
 

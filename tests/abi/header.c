@@ -20,6 +20,10 @@ _Static_assert(offsetof(struct memplan_options, size) == 0, "size must come firs
 _Static_assert(offsetof(struct memplan_gpu, size) == 0, "size must come first");
 _Static_assert(offsetof(struct memplan_library, size) == 0, "size must come first");
 
+_Static_assert(offsetof(struct memplan_identity, size) == 0, "size must come first");
+_Static_assert(offsetof(struct memplan_identity, demands) == sizeof(size_t) + 104, "demands moved");
+_Static_assert(sizeof(struct memplan_demand) == 16, "demands changed their size");
+
 _Static_assert(sizeof(struct memplan_entry) == 2 * sizeof(char *), "entries changed their size");
 
 /* Frozen too: parts of others. */
