@@ -57,7 +57,7 @@ static int print_json(const struct run *run)
 {
     struct memplan_error err = {0};
     char *text = NULL;
-    enum memplan_status status = memplan_report_to_json(run->report, &text, &err);
+    enum memplan_status status = run_to_json(run, &text, &err);
 
     return print_text(status, text, &err);
 }
@@ -67,6 +67,10 @@ static int print_report(const struct run *run, const char *title)
     const char *plain = getenv("NO_COLOR");
     bool colour = isatty(STDOUT_FILENO) && !(plain && *plain);
 
+    if (!run->report) {
+        report_print_refusal(stdout, run->json, title, colour);
+        return 0;
+    }
     if (report_print(stdout, run->json, title, colour))
         return 0;
     message_print("out of memory");
@@ -89,7 +93,7 @@ int cmd_estimate(const struct settings *settings)
         return message_invalid("--dump and --json: give one of them");
     code = run_model(settings, (plain ? 0 : RUN_JSON) | (stage ? 0 : RUN_SUGGESTIONS), stage, &run,
                      &title);
-    if (run.report) {
+    if (run.report || run.json) {
         printed = stage            ? print_dump(&run, stage)
                   : settings->json ? print_json(&run)
                                    : print_report(&run, title);

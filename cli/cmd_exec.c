@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "exec_record.h"
 #include "message.h"
 #include "report.h"
 #include "run.h"
@@ -77,5 +78,7 @@ int cmd_exec(const struct settings *settings)
         message_print("running although the plan could not be judged: %s", settings->words[0]);
     run_free(&run);
     free(title);
-    return may_run(settings, code) ? become(settings->words) : code;
+    if (!may_run(settings, code))
+        return code;
+    return settings->record ? exec_record(settings) : become(settings->words);
 }

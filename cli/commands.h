@@ -28,6 +28,9 @@ int cmd_replay(const struct settings *settings);
 int cmd_probe(const struct settings *settings);
 int cmd_list(const struct settings *settings);
 int cmd_read_log(const struct settings *settings);
+int cmd_record(const struct settings *settings);
+int cmd_history(const struct settings *settings);
+int cmd_next(const struct settings *settings);
 int cmd_schema(const struct settings *settings);
 int cmd_help(const struct settings *settings);
 

@@ -58,10 +58,10 @@ static int run_line(const struct settings *settings, const struct lines *line, s
         snprintf(err.text, sizeof(err.text), "the line is larger than %zu MiB",
                  INPUT_MOST_BYTES >> 20);
     else if (!run_estimate(settings, &input, RUN_SUGGESTIONS, 0, &run, &err))
-        memplan_report_to_json(run.report, &text, &err);
+        run_to_json(&run, &text, &err);
     if (text) {
         puts(text);
-        code = (int)memplan_report_verdict(run.report);
+        code = run_verdict(&run);
     } else {
         code = print_error(line, number, &err);
     }

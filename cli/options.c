@@ -49,6 +49,8 @@ const struct option_row options_exec[] = {
      AT(accept_margin), NULL},
     {"force", NULL, "run whatever the answer, even for an invalid plan", OPTION_FLAG, AT(force),
      NULL},
+    {"record", NULL, "stay, and record in the ledger whether CMD ran or ran out of memory",
+     OPTION_FLAG, AT(record), NULL},
     {0},
 };
 
@@ -89,6 +91,41 @@ const struct option_row options_probe[] = {
 
 const struct option_row options_help[] = {
     {"markdown", NULL, "print the list of fields in Markdown", OPTION_FLAG, AT(markdown), NULL},
+    {0},
+};
+
+const struct option_row options_ledger[] = {
+    {"ledger", "PATH", "folder, or file, of what became of runs (see memplan history)", OPTION_TEXT,
+     AT(ledger), NULL},
+    {"no-ledger", NULL, "ask the model alone, not what became of runs", OPTION_FLAG, AT(no_ledger),
+     NULL},
+    {0},
+};
+
+const struct option_row options_record[] = {
+    {"bytes", "SIZE", "what was read of a run that ran: 28.5GB, 26.5GiB, or 28.5 if nobody knows",
+     OPTION_TEXT, AT(bytes), NULL},
+    {"metric", "METRIC", "what SIZE is: allocated, reserved or device", OPTION_TEXT, AT(metric),
+     NULL},
+    {"ran", NULL, "the run ran", OPTION_FLAG, AT(ran), NULL},
+    {"oom", NULL, "the run ran out of memory", OPTION_FLAG, AT(oom), NULL},
+    {"log", "FILE", "the run's log, which holds an out-of-memory message", OPTION_TEXT, AT(log),
+     NULL},
+    {0},
+};
+
+const struct option_row options_history[] = {
+    {"json", NULL, "print the records as JSON", OPTION_FLAG, AT(json), NULL},
+    {0},
+};
+
+const struct option_row options_next[] = {
+    {"field", "FIELD", "what to change (training.sequence_length)", OPTION_TEXT, AT(field), NULL},
+    {"multiple-of", "N", "propose multiples of N (128 tokens, 1 of other fields)", OPTION_COUNT,
+     AT(multiple_of), NULL},
+    {"explore", NULL, "propose the run that would tell most, not the largest safe one", OPTION_FLAG,
+     AT(explore), NULL},
+    {"json", NULL, "print the proposal as JSON", OPTION_FLAG, AT(json), NULL},
     {0},
 };
 

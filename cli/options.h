@@ -25,6 +25,14 @@ struct settings {
     bool json, jsonl, no_readings, no_suggestions, all_ranks;
     bool accept_margin, force, markdown, context;
     bool help, version;
+    /* of the ledger */
+    const char *ledger;
+    bool no_ledger, record;
+    const char *bytes, *metric, *log;
+    bool ran, oom;
+    const char *field;
+    uint64_t multiple_of;
+    bool explore;
     /* of replay */
     const char *confs[SETTINGS_MOST_CONFS];
     size_t conf_count;
@@ -62,7 +70,7 @@ struct option_row {
     const char *path; /* of OPTION_FIELD and OPTION_NAME */
 };
 
-#define OPTION_TABLES 4
+#define OPTION_TABLES 6
 
 /** Options of a command: tables that commands share, NULL after the last. */
 struct option_set {
@@ -77,6 +85,10 @@ extern const struct option_row options_replay[];
 extern const struct option_row options_read_log[];
 extern const struct option_row options_probe[];
 extern const struct option_row options_help[];
+extern const struct option_row options_ledger[]; /* what became of runs */
+extern const struct option_row options_record[];
+extern const struct option_row options_history[];
+extern const struct option_row options_next[];
 extern const struct option_row options_common[];
 
 /** Parses argv[1..] into *settings. Returns 0, or an exit code after a message. */

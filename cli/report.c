@@ -76,9 +76,14 @@ void report_describe(const json_t *report, char *text, size_t size)
     const json_t *suggestion = json_array_get(json_object_get(report, "suggestions"), 0);
     uint64_t tokens = report_bytes(json_object_get(suggestion, "set"), "training.sequence_length");
     double chance = report_number(json_object_get(report, "peak"), "survival_probability", -1);
+    const json_t *ledger = json_object_get(report, "ledger");
     char needs[64] = "?", survival[24], fits[48] = "";
     uint64_t low, high, usable;
 
+    if (ledger) {
+        text_cut(report_text(ledger, "text"), text, size);
+        return;
+    }
     if (report_needs_left(report, &low, &high))
         text_band(low, high, needs, sizeof(needs));
     if (tokens)
@@ -164,6 +169,18 @@ void report_print_line(FILE *out, const json_t *report, const char *title)
 
     report_describe(report, described, sizeof(described));
     fprintf(out, "%-13s  %s  %s", find_verdict(report)->word, title, described);
+}
+
+void report_print_refusal(FILE *out, const json_t *report, const char *title, bool colour)
+{
+    struct page page = {.out = out, .colour = colour};
+    const char *name = report_text(report, "name");
+    char *line = text_format("%s: refused by the ledger; no model was asked (--no-ledger asks it)",
+                             *name ? name : title);
+
+    text_wrap(out, "", line ? line : "");
+    print_verdict(&page, report);
+    free(line);
 }
 
 bool report_print(FILE *out, const json_t *report, const char *title, bool colour)

@@ -18,6 +18,9 @@ struct page {
 /** Prints a whole report. title is used when the plan has no name. False: out of memory. */
 bool report_print(FILE *out, const json_t *report, const char *title, bool colour);
 
+/** Prints a refusal of the ledger: a report without figures. */
+void report_print_refusal(FILE *out, const json_t *report, const char *title, bool colour);
+
 /** One line of `memplan check`, without newline: verdict, title, needs, survival. */
 void report_print_line(FILE *out, const json_t *report, const char *title);
 

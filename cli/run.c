@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "auto_card.h"
+#include "ledger_entry.h"
 #include "message.h"
 
 /* Another card by name: what the plan says of the old one's memory does not hold for it. */
@@ -77,6 +78,36 @@ static enum memplan_status read_json(struct run *run, struct memplan_error *err)
     return err->status;
 }
 
+enum memplan_status run_load(const struct settings *settings, const struct input *input,
+                             struct memplan_plan **plan_out, struct memplan_error *err)
+{
+    struct memplan_plan *plan = NULL;
+    enum memplan_status status;
+
+    *err = (struct memplan_error){0};
+    status = memplan_plan_load(input->text, input->len, input->source, &plan, err);
+    if (!status)
+        status = assign_all(settings, plan, err);
+    if (status)
+        memplan_plan_free(plan);
+    else
+        *plan_out = plan;
+    return status;
+}
+
+enum memplan_status run_to_json(const struct run *run, char **text_out, struct memplan_error *err)
+{
+    if (run->report)
+        return memplan_report_to_json(run->report, text_out, err);
+    *text_out = json_dumps(run->json, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    return *text_out ? MEMPLAN_OK : MEMPLAN_ERR_NOMEM;
+}
+
+int run_verdict(const struct run *run)
+{
+    return run->report ? (int)memplan_report_verdict(run->report) : (int)MEMPLAN_DOES_NOT_FIT;
+}
+
 enum memplan_status run_estimate(const struct settings *settings, const struct input *input,
                                  unsigned want, uint32_t stage, struct run *run,
                                  struct memplan_error *err)
@@ -93,13 +124,12 @@ enum memplan_status run_estimate(const struct settings *settings, const struct i
     enum memplan_status status;
 
     *run = (struct run){0};
-    *err = (struct memplan_error){0};
-    status = memplan_plan_load(input->text, input->len, input->source, &plan, err);
-    if (!status)
-        status = assign_all(settings, plan, err);
-    if (!status)
+    status = run_load(settings, input, &plan, err);
+    if (!status && !stage)
+        status = ledger_consult(settings, plan, &run->json, err);
+    if (!status && !run->json)
         status = memplan_estimate(plan, &options, &run->report, err);
-    if (!status && (want & RUN_JSON))
+    if (!status && !run->json && (want & RUN_JSON))
         status = read_json(run, err);
     memplan_plan_free(plan);
     if (status)
@@ -123,7 +153,7 @@ int run_model(const struct settings *settings, unsigned want, uint32_t stage, st
     if (run_estimate(settings, &input, want, stage, run, &err))
         code = message_error(&err, input.source);
     else
-        code = (int)memplan_report_verdict(run->report);
+        code = run_verdict(run);
     if (title_out) {
         *title_out = input.source;
         input.source = NULL;

@@ -11,8 +11,8 @@
 
 /** One estimate. Free with run_free. */
 struct run {
-    struct memplan_report *report;
-    json_t *json; /* the report as JSON, when it was asked for */
+    struct memplan_report *report; /* NULL: the ledger refused before a model was asked */
+    json_t *json; /* the report as JSON, when it was asked for; of a refusal always */
 };
 
 /** What is needed of a run, besides its verdict. */
@@ -26,6 +26,16 @@ enum run_want {
 enum memplan_status run_estimate(const struct settings *settings, const struct input *input,
                                  unsigned want, uint32_t stage, struct run *run,
                                  struct memplan_error *err);
+
+/** The plan in *input as settings change it; *plan_out is new. */
+enum memplan_status run_load(const struct settings *settings, const struct input *input,
+                             struct memplan_plan **plan_out, struct memplan_error *err);
+
+/** The report as JSON text, or the ledger's refusal; free with memplan_free. */
+enum memplan_status run_to_json(const struct run *run, char **text_out, struct memplan_error *err);
+
+/** The verdict of an estimate that succeeded. */
+int run_verdict(const struct run *run);
 
 /** Reads what settings name and estimates it. Returns the verdict, or an exit code after a
  * message; title_out is the name of the input, new, and may be NULL. */

@@ -8,6 +8,7 @@ export MEMPLAN_MODELS LC_ALL=C
 plan=$MEMPLAN_MODELS/llama-3.2-1b.json
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export XDG_STATE_HOME="$work/state"
 n=0 failed=0
 
 # expect NAME CODE TEXT COMMAND...: its exit code, and a text in what it prints.

@@ -182,7 +182,8 @@ MEMPLAN_API void memplan_report_free(struct memplan_report *report); /**< NULL i
 #define MEMPLAN_IDENTITY_TEXT    33
 #define MEMPLAN_MOST_DEMANDS     8
 
-/** A number that asks for more memory the larger it is; two ends where the plan leaves it open. */
+/** A number that asks for more memory the larger it is, but for rounding and for holes in the
+ * allocator (docs/ledger.md); two ends where the plan leaves it open. */
 struct memplan_demand {
     int64_t low, high;
 };
@@ -215,7 +216,7 @@ MEMPLAN_API enum memplan_status memplan_plan_identity(const struct memplan_plan 
 MEMPLAN_API const char *memplan_demand_field(size_t i);
 
 /** 1: a plan is kin to another, asks for at least as much in every demand, and has a card with at
- * most as much memory: where the other one ran out of memory, so does this one. */
+ * most as much memory: where the other one ran out of memory, so will this one. */
 MEMPLAN_API int memplan_identity_dominates(const struct memplan_identity *plan,
                                            const struct memplan_identity *other);
 

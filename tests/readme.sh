@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
 ln -s "$program" "$work/bin/memplan"
 export LC_ALL=C COLUMNS=100 NO_COLOR=1 PATH="$work/bin:$PATH"
-export MEMPLAN_MODELS="$(dirname "$readme")/models"
+export XDG_STATE_HOME="$work/state" MEMPLAN_MODELS="$(dirname "$readme")/models"
 
 # The blocks: their command in N.cmd, what follows it in N.want.
 awk -v work="$work" '

@@ -16,6 +16,9 @@ export MEMPLAN_MODELS="$GOLDEN/../../models"
 export FAKES="${FAKES:-$(dirname "$program")/../tests/probe}"
 [ $# -gt 0 ] || set -- "$GOLDEN"/*.cmd
 
+# What became of runs on this machine is no part of a case.
+export XDG_STATE_HOME="$work/run/.state"
+
 n=0 failed=0
 for case in "$@"; do
     name=$(basename "$case" .cmd)

@@ -8,7 +8,8 @@
 #include "ingest/value.h"
 
 /* More tokens, sequences, micro-steps, steps and test-time steps hold more tensors at a time, or
- * the same ones more often. A plan's identity counts them apart, so that a failure can stand for
+ * the same ones more often. Rounding and the allocator's holes make small exceptions
+ * (docs/ledger.md). A plan's identity counts them apart, so that a failure can stand for
  * all that asks for more. Adding a row changes MEMPLAN_IDENTITY_VERSION. */
 static const char *const demands[] = {
     "training.sequence_length", "training.micro_batch_size", "training.gradient_accumulation_steps",

@@ -97,7 +97,7 @@ enum memplan_status mpl_spec_bind_reading(const struct mpl_spec *spec, size_t co
 enum memplan_status mpl_spec_identity(const struct mpl_spec *spec, struct memplan_identity *out,
                                       struct memplan_error *err);
 
-/** Path of the i-th demand, NULL past the last: a larger value never asks for less memory. */
+/** Path of the i-th demand, NULL past the last: a larger value asks for more memory. */
 const char *mpl_demand_at(size_t i);
 
 /** Row i of the field table in its public form; false past the last row. */
