@@ -11,6 +11,7 @@
 #include "ingest/json.h"
 #include "ingest/preset.h"
 #include "ingest/value.h"
+#include "spec/config_class.h"
 #include "spec/words.h"
 
 enum memplan_status mpl_spec_finish(const struct mpl_spec *spec, enum memplan_status status,
@@ -312,6 +313,30 @@ static json_t *preset_value(const struct mpl_spec *spec, const struct mpl_preset
     return json_loads(row->json, JSON_DECODE_ANY, NULL);
 }
 
+/* What a family's configuration class has for a field comes before the table's default; under the
+ * family's own name, or as null, the document has it already. True: there is nothing more to do. */
+static bool fill_class_default(const struct mpl_plan *plan, const struct mpl_field *field,
+                               json_t *document, bool *is_done)
+{
+    const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);
+    const struct mpl_config_key *key = mpl_config_key_find(config, field->path);
+    char name[96];
+    json_t *value;
+
+    if (!key)
+        return false;
+    snprintf(name, sizeof(name), "model.%s", key->name ? key->name : key->field);
+    if (mpl_json_get(document, name) &&
+        (key->fallback || !json_is_null(mpl_json_get(document, name))))
+        return true;
+    if (!key->fallback)
+        return false;
+    value = json_loads(key->fallback, JSON_DECODE_ANY, NULL);
+    *is_done &= value && (json_is_null(value) || !mpl_json_put(document, field->path, value));
+    json_decref(value);
+    return true;
+}
+
 /* Choices in place of alternatives, defaults in place of nothing. */
 static bool fill_in(const struct mpl_spec *spec, size_t combination, const struct mpl_plan *plan,
                     json_t *document)
@@ -344,6 +369,8 @@ static bool fill_in(const struct mpl_spec *spec, size_t combination, const struc
             json_decref(preset);
             continue;
         }
+        if ((!json || json_is_null(json)) && fill_class_default(plan, field, document, &is_done))
+            continue;
         if ((json && !json_is_null(json)) || !fallback || json_is_null(fallback) ||
             field->offset == MPL_FIELD_NOWHERE || field->type == MPL_FIELD_REFUSED ||
             !mpl_field_is_of(field, family) ||

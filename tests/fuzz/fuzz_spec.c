@@ -19,6 +19,7 @@ static void use(const struct mpl_spec *spec)
 {
     static struct mpl_plan plan;
     static struct mpl_notes notes;
+    struct memplan_identity id;
     char text[64], *json = NULL;
 
     for (size_t i = 0; i < mpl_spec_combination_count(spec) && i < 4; i++) {
@@ -32,6 +33,8 @@ static void use(const struct mpl_spec *spec)
     }
     if (!mpl_spec_to_json(spec, &json, NULL))
         free(json);
+    if (mpl_spec_combination_count(spec) <= 16 && !mpl_spec_check(spec, NULL))
+        mpl_spec_identity(spec, &id, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Unit tests of identities: spellings of one run agree, other runs differ, and what asks for more
  * dominates. */
+#include <dirent.h>
 #include <jansson.h>
 #include <stdio.h>
 
@@ -185,6 +186,63 @@ START_TEST(canonical_form_is_as_promised)
 }
 END_TEST
 
+static char *read_text(const char *folder, const char *name)
+{
+    char path[512], *text = calloc(1, 1 << 16);
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    file = fopen(path, "r");
+    ck_assert_msg(file && text, "%s", path);
+    ck_assert(fread(text, 1, (1 << 16) - 1, file) > 0);
+    fclose(file);
+    return text;
+}
+
+/* A preset, and what it is with all its defaults written out: one run. */
+static void compare_with_full(const char *text, const char *name)
+{
+    struct memplan_identity a, b;
+    struct mpl_spec *spec = load(text), *full;
+    char *json = NULL;
+
+    ck_assert_msg(mpl_spec_identity(spec, &a, &err) == MEMPLAN_OK, "%s: %s", name, err.text);
+    if (mpl_spec_combination_count(spec) == 1) {
+        ck_assert_int_eq(mpl_spec_to_full_json(spec, 0, &json, &err), MEMPLAN_OK);
+        full = load(json);
+        ck_assert_msg(mpl_spec_identity(full, &b, &err) == MEMPLAN_OK, "%s: %s", name, err.text);
+        ck_assert_msg(strcmp(a.run, b.run) == 0 && strcmp(a.setup, b.setup) == 0 &&
+                          strcmp(a.kin, b.kin) == 0,
+                      "%s in full is another run: %s, %s", name, a.run, b.run);
+        mpl_spec_free(full);
+        free(json);
+    }
+    mpl_spec_free(spec);
+}
+
+START_TEST(defaults_written_out_are_the_same_run)
+{
+    const char *folder = getenv("MEMPLAN_MODELS");
+    DIR *models = opendir(folder ? folder : "../models");
+    struct dirent *entry;
+    int count = 0;
+
+    ck_assert_ptr_nonnull(models);
+    while ((entry = readdir(models))) {
+        char *text;
+
+        if (!strstr(entry->d_name, ".json"))
+            continue;
+        text = read_text(folder ? folder : "../models", entry->d_name);
+        compare_with_full(text, entry->d_name);
+        free(text);
+        count++;
+    }
+    closedir(models);
+    ck_assert_int_gt(count, 50);
+}
+END_TEST
+
 START_TEST(arguments_are_checked)
 {
     struct memplan_identity id = {.size = 4};
@@ -214,6 +272,7 @@ int main(void)
     tcase_add_loop_test(tcase, spellings_agree_and_runs_differ, 0, ROWS(pair_table));
     tcase_add_loop_test(tcase, more_dominates, 0, ROWS(order_table));
     tcase_add_test(tcase, canonical_form_is_as_promised);
+    tcase_add_test(tcase, defaults_written_out_are_the_same_run);
     tcase_add_test(tcase, arguments_are_checked);
     return test_run("identity", tcase);
 }
