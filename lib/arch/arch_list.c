@@ -45,6 +45,9 @@
     of(dflash)                                                                                     \
     of(eagle)                                                                                      \
     of(eagle3)
+    of(eagle3)                                                                                     \
+    of(dflash)                                                                                     \
+    of(mtp)
 /* clang-format on */
 
 #define DECLARE(name) extern const struct mpl_arch mpl_arch_##name;

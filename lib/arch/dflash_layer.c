@@ -39,21 +39,6 @@ static const uint8_t gradients[EDGES] = {
     [EDGE_TARGET] = MPL_DFLASH_D_TARGET,
 };
 
-/* The gradient in the shape of its input. */
-static void fit(struct mpl_tensor *gradient, const struct mpl_edge *edge)
-{
-    int64_t step = 1;
-
-    if (gradient->is_void)
-        return;
-    gradient->shape.ndim = edge->ndim;
-    for (int i = edge->ndim - 1; i >= 0; i--) {
-        gradient->shape.dim[i] = edge->dim[i];
-        gradient->stride[i] = step;
-        step *= edge->dim[i].n;
-    }
-}
-
 static void layer_backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor **out,
                            struct mpl_tensor **in)
 {
@@ -68,13 +53,9 @@ static void layer_backward(struct mpl_tape *tape, struct mpl_node *node, struct 
     values[MPL_DFLASH_TANGENT] = out[0];
     out[0] = NULL;
     mpl_inductor_run(tape, &c->graph, &c->plan, values, 1, 1);
-    for (int i = 0; i < EDGES && !tape->is_stopped; i++) {
-        if (!mpl_needs(node, i))
-            continue;
-        in[i] = mpl_inductor_take(&c->plan, values, gradients[i]);
-        if (in[i])
-            fit(in[i], &node->edges[i]);
-    }
+    for (int i = 0; i < EDGES && !tape->is_stopped; i++)
+        if (mpl_needs(node, i))
+            in[i] = mpl_inductor_gradient(&c->plan, values, gradients[i], &node->edges[i]);
     for (int i = 0; i < MPL_DFLASH_VALUES; i++)
         mpl_drop(tape, values[i]);
 }

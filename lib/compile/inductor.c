@@ -32,7 +32,7 @@ struct mpl_inductor_kernel *mpl_inductor_kernel(struct mpl_inductor_graph *graph
 static struct mpl_inductor_value *set_value(struct mpl_inductor_graph *graph, uint8_t number,
                                             struct mpl_inductor_value value)
 {
-    value.in_place_of = value.part_of = NONE;
+    value.in_place_of = value.or_in_place_of = value.part_of = NONE;
     graph->values[number] = value;
     if (number >= graph->value_count)
         graph->value_count = (uint8_t)(number + 1);

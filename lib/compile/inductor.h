@@ -33,14 +33,16 @@ enum mpl_inductor_kind {
 struct mpl_inductor_value {
     const char *name; /* as in the graph: names freed together go in the order of their text */
     struct mpl_dim rows, cols;
-    int64_t heads;       /* 0: a matrix */
-    uint8_t dtype;       /* enum mpl_dtype */
-    uint8_t kind;        /* enum mpl_inductor_kind */
-    bool is_result;      /* leaves the graph */
-    bool is_unbooked;    /* counts in the estimate, never gets memory (kept in registers) */
-    bool is_symbolic;    /* has a size that is only known when it runs */
-    uint8_t in_place_of; /* takes the storage of that one when this kernel is its last reader */
-    uint8_t part_of;     /* is written into that one (cat) */
+    int64_t heads;          /* 0: a matrix */
+    uint8_t dtype;          /* enum mpl_dtype */
+    uint8_t kind;           /* enum mpl_inductor_kind */
+    bool is_result;         /* leaves the graph */
+    bool is_unbooked;       /* counts in the estimate, never gets memory (kept in registers) */
+    bool is_fresh;          /* an operator makes it: no freed buffer is taken */
+    bool is_symbolic;       /* has a size that is only known when it runs */
+    uint8_t in_place_of;    /* takes the storage of that one when this kernel is its last reader */
+    uint8_t or_in_place_of; /* of that one where the first has a later reader */
+    uint8_t part_of;        /* is written into that one (cat) */
 };
 
 /** A kernel. semaphore: a result that is summed from a workspace after it (mixed-order reduction);
@@ -60,6 +62,10 @@ struct mpl_inductor_graph {
     struct mpl_inductor_kernel kernels[MPL_INDUCTOR_MAX_KERNELS];
     uint8_t kernel_count;
     struct mpl_dim workspace_rows, workspace_cols; /* float32, of mixed-order reductions */
+    /* What an operator takes inside itself, after it has made this value; NULL: nothing. */
+    void (*take_scratch)(struct mpl_tape *tape, const void *context);
+    const void *scratch_context;
+    uint8_t scratch_after;
     bool results_are_free; /* before 2.11 the estimate takes results off from the start */
 };
 
@@ -135,5 +141,10 @@ void mpl_inductor_run(struct mpl_tape *tape, const struct mpl_inductor_graph *gr
 /** Moves the tensor that holds value number out of values; NULL when there is none. */
 struct mpl_tensor *mpl_inductor_take(const struct mpl_inductor_plan *plan,
                                      struct mpl_tensor **values, uint8_t number);
+
+/** The same as a gradient, in the shape of the edge's input. */
+struct mpl_tensor *mpl_inductor_gradient(const struct mpl_inductor_plan *plan,
+                                         struct mpl_tensor **values, uint8_t number,
+                                         const struct mpl_edge *edge);
 
 #endif

@@ -105,12 +105,17 @@ static void allocate(struct planner *p, uint8_t v, uint8_t at)
     add_line(p, MPL_INDUCTOR_ALLOC, v, at);
 }
 
-static bool goes_in_place(const struct planner *p, uint8_t v, uint8_t kernel)
+/* Whose storage a value takes: the first of its candidates that the kernel reads last; or NONE. */
+static uint8_t find_place(const struct planner *p, uint8_t v, uint8_t kernel)
 {
     const struct mpl_inductor_value *value = value_of(p, v);
-    const uint8_t old = value->in_place_of;
+    const uint8_t candidates[] = {value->in_place_of, value->or_in_place_of};
 
-    return old != NONE && p->last[old] == kernel && bytes_of(value_of(p, old)) == bytes_of(value);
+    for (int i = 0; i < 2; i++)
+        if (candidates[i] != NONE && p->last[candidates[i]] == kernel &&
+            bytes_of(value_of(p, candidates[i])) == bytes_of(value))
+            return candidates[i];
+    return NONE;
 }
 
 static void make_results(struct planner *p, uint8_t kernel, uint8_t at)
@@ -124,9 +129,14 @@ static void make_results(struct planner *p, uint8_t kernel, uint8_t at)
         if (value->part_of != NONE) {
             if (p->plan->home[value->part_of] == NONE)
                 allocate(p, value->part_of, at);
+        } else if (value->is_fresh) {
+            p->plan->home[v] = v;
+            add_line(p, MPL_INDUCTOR_ALLOC, v, at);
         } else if (!value->is_unbooked && p->plan->home[v] == NONE) {
-            if (goes_in_place(p, v, kernel)) {
-                const uint8_t old = value->in_place_of, home = p->plan->home[old];
+            const uint8_t old = find_place(p, v, kernel);
+
+            if (old != NONE) {
+                const uint8_t home = p->plan->home[old];
 
                 p->plan->home[v] = home == NONE ? old : home;
                 p->is_gone[old] = true;
@@ -294,6 +304,8 @@ void mpl_inductor_run(struct mpl_tape *tape, const struct mpl_inductor_graph *gr
             if (value->is_symbolic)
                 rows.n = rows.n / of * scale;
             values[v] = make_value(tape, value, rows);
+            if (graph->take_scratch && graph->scratch_after == v)
+                graph->take_scratch(tape, graph->scratch_context);
             break;
         case MPL_INDUCTOR_FREE:
             mpl_drop(tape, values[v]);
@@ -322,4 +334,22 @@ struct mpl_tensor *mpl_inductor_take(const struct mpl_inductor_plan *plan,
     if (tensor)
         values[home] = NULL;
     return tensor;
+}
+
+struct mpl_tensor *mpl_inductor_gradient(const struct mpl_inductor_plan *plan,
+                                         struct mpl_tensor **values, uint8_t number,
+                                         const struct mpl_edge *edge)
+{
+    struct mpl_tensor *gradient = mpl_inductor_take(plan, values, number);
+    int64_t step = 1;
+
+    if (!gradient || gradient->is_void)
+        return gradient;
+    gradient->shape.ndim = edge->ndim;
+    for (int i = edge->ndim - 1; i >= 0; i--) {
+        gradient->shape.dim[i] = edge->dim[i];
+        gradient->stride[i] = step;
+        step *= edge->dim[i].n;
+    }
+    return gradient;
 }

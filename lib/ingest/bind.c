@@ -148,6 +148,15 @@ static void find_framework(struct binding *b)
     });
     b->preset.run.has_lora = has_adapters(b);
     note_framework(b, version);
+    b->preset = mpl_preset_of(name, version,
+                              version && !has_own && strcmp(name, "transformers-trainer") == 0
+                                  ? version
+                                  : text_of(b, "software.transformers"),
+                              text_of(b, "software.pytorch"));
+    b->preset.releases.drafter = b->family == MPL_FAMILY_MTP ? "mtp" : NULL;
+    if (has_own && !version)
+        mpl_note_add(b->notes, MPL_NOTE_DEFAULT, "framework.version",
+                     "framework.version is not given, taken as %s", b->preset.version);
 }
 
 /* What the trainer sets where it is not asked. */
@@ -335,7 +344,9 @@ static enum memplan_status bind_field(struct binding *b, const struct mpl_field 
             return MEMPLAN_OK;
         return mpl_fail(err, MEMPLAN_ERR_VALUE, pointer,
                         "%s: belongs to model_type %s, found with %s", field->path,
-                        field->flags & MPL_FIELD_ONLY_DFLASH ? "dflash" : "eagle3",
+                        field->flags & MPL_FIELD_ONLY_EAGLE3   ? "eagle3"
+                        : field->flags & MPL_FIELD_ONLY_DFLASH ? "dflash"
+                                                               : "mtp",
                         b->plan->model.model_type);
     }
     b->is_given[mpl_field_index(field)] = true;

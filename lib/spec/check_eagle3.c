@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "spec/fields.h"
 #include "spec/speculators.h"
 #include "spec/text.h"
 
@@ -28,6 +29,11 @@ static bool is_mixed_well(const struct mpl_plan *plan)
            p->reduce_dtype == MPL_FLOAT32;
 }
 
+static bool is_mtp(const struct mpl_plan *plan)
+{
+    return mpl_family_of(plan->model.model_type) == MPL_FAMILY_MTP;
+}
+
 /* The library's trainer leaves no choice in these. */
 static enum memplan_status check_loop(const struct mpl_plan *plan, struct memplan_error *err)
 {
@@ -35,7 +41,7 @@ static enum memplan_status check_loop(const struct mpl_plan *plan, struct mempla
     const struct mpl_training *t = &plan->training;
     const bool has_autocast = release && release->has_autocast;
     const struct mpl_gap gaps[] = {
-        {t->attention != MPL_ATTENTION_FLEX, "/training/attention",
+        {t->attention != MPL_ATTENTION_FLEX && !is_mtp(plan), "/training/attention",
          "training.attention: the drafter has flex_attention only"},
         {release && release->sums_rows && t->compile != MPL_COMPILE_INDUCTOR, "/training/compile",
          "training.compile: speculators is modelled with inductor only from 0.6.0 on"},

@@ -16,7 +16,7 @@ bool mpl_field_is_section(const char *path)
 
 const char *mpl_field_fallback(const struct mpl_field *field, enum mpl_family family)
 {
-    if (family == MPL_FAMILY_DFLASH && field->fallback_dflash)
+    if ((family == MPL_FAMILY_DFLASH || family == MPL_FAMILY_MTP) && field->fallback_dflash)
         return field->fallback_dflash;
     if (family != MPL_FAMILY_CAUSAL && field->fallback_eagle3)
         return field->fallback_eagle3;
@@ -25,10 +25,14 @@ const char *mpl_field_fallback(const struct mpl_field *field, enum mpl_family fa
 
 bool mpl_field_is_of(const struct mpl_field *field, enum mpl_family family)
 {
-    if (field->flags & MPL_FIELD_ONLY_DRAFT)
-        return family != MPL_FAMILY_CAUSAL;
-    return (!(field->flags & MPL_FIELD_ONLY_EAGLE3) || family == MPL_FAMILY_EAGLE3) &&
-           (!(field->flags & MPL_FIELD_ONLY_DFLASH) || family == MPL_FAMILY_DFLASH);
+    static const uint32_t flags[MPL_FAMILY_COUNT] = {
+        [MPL_FAMILY_EAGLE3] = MPL_FIELD_ONLY_EAGLE3,
+        [MPL_FAMILY_DFLASH] = MPL_FIELD_ONLY_DFLASH,
+        [MPL_FAMILY_MTP] = MPL_FIELD_ONLY_MTP,
+    };
+    const uint32_t only = field->flags & MPL_FIELD_ONLY_DRAFT;
+
+    return !only || (only & flags[family]);
 }
 
 bool mpl_field_applies(const struct mpl_field *field, enum mpl_strategy strategy)

@@ -30,17 +30,24 @@ enum mpl_field_type {
 };
 
 /** Families that differ in their defaults and in which fields they know. */
-enum mpl_family { MPL_FAMILY_CAUSAL = 0, MPL_FAMILY_EAGLE3, MPL_FAMILY_DFLASH, MPL_FAMILY_COUNT };
+enum mpl_family {
+    MPL_FAMILY_CAUSAL = 0,
+    MPL_FAMILY_EAGLE3,
+    MPL_FAMILY_DFLASH,
+    MPL_FAMILY_MTP,
+    MPL_FAMILY_COUNT
+};
 
 enum {
     MPL_FIELD_ONLY_EAGLE3 = 1 << 0, /* no meaning for other families */
-    MPL_FIELD_ONLY_DRAFT = 1 << 1,  /* of eagle3 and dflash */
+    MPL_FIELD_ONLY_MTP = 1 << 1,
     MPL_FIELD_TOLD = 1 << 2,        /* a person wants to know when its default is taken */
     MPL_FIELD_TEXT_NUMBER = 1 << 3, /* a number may be written as text: "9.0" */
     MPL_FIELD_BOOL_NUMBER = 1 << 4, /* true is 1, false is 0; of an INTEGER, see enum mpl_reshard */
     MPL_FIELD_READING = 1 << 5,     /* a member of one observation */
     MPL_FIELD_SAME_AS = 1 << 6,     /* another name: moved to same_as when a plan is read */
     MPL_FIELD_ONLY_DFLASH = 1 << 7,
+    MPL_FIELD_ONLY_DRAFT = MPL_FIELD_ONLY_EAGLE3 | MPL_FIELD_ONLY_DFLASH | MPL_FIELD_ONLY_MTP,
     /* parallelism.strategy: with any other a field has no meaning; none of them: always a meaning
      */
     MPL_FIELD_OF_FSDP2 = 1 << 8,
@@ -67,7 +74,7 @@ struct mpl_field {
     const char *range;
     const char *fallback;        /* JSON text; "" when needed; NULL: none, worked out or unset */
     const char *fallback_eagle3; /* the same for drafters; NULL: as fallback */
-    const char *fallback_dflash; /* the same for dflash; NULL: as for drafters */
+    const char *fallback_dflash; /* the same for dflash and mtp; NULL: as for drafters */
     const struct mpl_word *words;
     const char *same_as; /* the path it is moved to */
     int64_t min, max;    /* of INTEGER, NUMBER, BYTES; scale applies afterwards */

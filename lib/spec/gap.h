@@ -29,6 +29,7 @@ enum memplan_status mpl_check_te(const struct mpl_plan *plan, struct memplan_err
 
 /** What speculators' trainer does not do, or was not compared: check_eagle3.c. */
 enum memplan_status mpl_check_dflash(const struct mpl_plan *plan, struct memplan_error *err);
+enum memplan_status mpl_check_mtp(const struct mpl_plan *plan, struct memplan_error *err);
 /** What the trainer of speculators leaves no choice in, whatever the drafter. */
 enum memplan_status mpl_check_drafter_loop(const struct mpl_plan *plan, struct memplan_error *err);
 enum memplan_status mpl_check_eagle3(const struct mpl_plan *plan, struct memplan_error *err);

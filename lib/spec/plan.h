@@ -360,7 +360,8 @@ struct mpl_training {
     bool shared_batch; /* one tensor is input_ids and labels, and lives until the next batch */
     /* eagle3 */
     int64_t ttt_steps, documents;
-    int64_t max_anchors; /* dflash */
+    int64_t max_anchors;           /* dflash */
+    int64_t num_speculative_steps; /* mtp */
     enum mpl_compile compile;
     enum mpl_python_gc python_gc;
     enum mpl_dtype batch_dtype;

@@ -66,7 +66,6 @@ const struct mpl_word mpl_model_type_words[] = {NOT("baichuan"),
                                                 NOT("mixtral"),
                                                 NOT("mllama"),
                                                 NOT("mpt"),
-                                                NOT("mtp"),
                                                 NOT("peagle"),
                                                 NOT("nemotron"),
                                                 NOT("olmo"),
@@ -289,6 +288,10 @@ const struct mpl_word mpl_compile_words[] = {YES("inductor", MPL_COMPILE_INDUCTO
                                              YES("attention", MPL_COMPILE_ATTENTION),
                                              YES("none", MPL_COMPILE_NONE), END};
 
+/* speculators/models/mtp/model_definitions.py, mtp_model_classes */
+const struct mpl_word mpl_mtp_layer_words[] = {YES("qwen3", 0), NOT("qwen3_next"),
+                                               NOT("qwen3_5_text"), NOT("qwen3_5_moe_text"), END};
+
 const struct mpl_word mpl_gc_words[] = {YES("auto", MPL_GC_AUTO), YES("off", MPL_GC_OFF),
                                         YES("each step", MPL_GC_EACH_STEP), END};
 
@@ -417,6 +420,8 @@ void mpl_word_list(const struct mpl_word *words, char *text, size_t size)
 
 enum mpl_family mpl_family_of(const char *model_type)
 {
+    if (strcmp(model_type, "mtp") == 0)
+        return MPL_FAMILY_MTP;
     if (strcmp(model_type, "dflash") == 0)
         return MPL_FAMILY_DFLASH;
     return strcmp(model_type, "eagle3") == 0 ? MPL_FAMILY_EAGLE3 : MPL_FAMILY_CAUSAL;

@@ -32,6 +32,7 @@ extern const struct mpl_word mpl_metrics_words[];
 extern const struct mpl_word mpl_zero_grad_words[];
 extern const struct mpl_word mpl_compile_words[];
 extern const struct mpl_word mpl_gc_words[];
+extern const struct mpl_word mpl_mtp_layer_words[];
 extern const struct mpl_word mpl_packing_words[];
 extern const struct mpl_word mpl_strategy_words[];
 extern const struct mpl_word mpl_wrap_words[];

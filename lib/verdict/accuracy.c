@@ -20,6 +20,7 @@ static const struct {
 } accuracy_table[] = {
     {"eagle3", true, {.floor = 0.012, .unread = 0.02, .growth = 0.005, .source = "drafter steps"}},
     {"eagle3", false, {.floor = 0.012, .unread = 0.02, .growth = 0.005, .source = "drafter steps"}},
+    {"mtp", true, {.floor = 0.012, .unread = 0.02, .growth = 0.005, .source = "drafter steps"}},
     {"dflash", true, {.floor = 0.012, .unread = 0.02, .growth = 0.005, .source = "drafter steps"}},
     {NULL, true, {.floor = 0.01, .unread = 0.015, .growth = 0.005, .source = "FSDP2 steps"}},
     {NULL, false, {.floor = 0.006, .unread = 0.01, .growth = 0.003, .source = "one-card steps"}},

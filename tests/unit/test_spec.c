@@ -477,6 +477,39 @@ START_TEST(dflash_refuses)
 }
 END_TEST
 
+#define MTP                                                                                        \
+    "{\"model\": {\"model_type\": \"mtp\", \"hidden_size\": 512, \"intermediate_size\": 1024, "    \
+    "\"num_attention_heads\": 8, \"num_key_value_heads\": 2, \"vocab_size\": 4096}, "              \
+    "\"training\": {\"sequence_length\": 256}, "                                                   \
+    "\"parallelism\": {\"strategy\": \"fsdp2\", \"world_size\": 2}}"
+
+static const char *const mtp_refusals[] = {
+    "parallelism.strategy=ddp",    "framework.version=0.7.0",
+    "framework.name=specforge",    "training.loss.name=kl_div",
+    "training.attention=eager",    "training.python_gc=off",
+    "model.num_key_value_heads=8", "model.layer_model_type=qwen3_next",
+    "model.sliding_window=128",    "model.attention_bias=true",
+    "model.hidden_act=gelu",       "training.optimizer.name=muon",
+};
+
+START_TEST(mtp_refuses)
+{
+    enum memplan_status status = try_set(MTP, mtp_refusals[_i]);
+
+    ck_assert_msg(status == MEMPLAN_ERR_UNSUPPORTED, "%s: status %d, %s", mtp_refusals[_i],
+                  (int)status, err.text);
+}
+END_TEST
+
+START_TEST(mtp_has_fields_of_its_own)
+{
+    ck_assert_msg(!try_set(MTP, "training.num_speculative_steps=5"), "%s", err.text);
+    ck_assert_int_eq(try_set(MTP, "training.max_anchors=3"), MEMPLAN_ERR_VALUE);
+    ck_assert_int_eq(try_set(MTP, "training.sequence_length=4"), MEMPLAN_ERR_VALUE);
+    ck_assert_int_eq(try_set(DFLASH, "training.num_speculative_steps=3"), MEMPLAN_ERR_VALUE);
+}
+END_TEST
+
 START_TEST(dflash_has_fields_of_its_own)
 {
     ck_assert_msg(!try_set(DFLASH, "model.block_size=16"), "%s", err.text);
@@ -801,6 +834,8 @@ int main(void)
     tcase_add_loop_test(tcase, dflash_refuses, 0,
                         sizeof(dflash_refusals) / sizeof(dflash_refusals[0]));
     tcase_add_test(tcase, dflash_has_fields_of_its_own);
+    tcase_add_loop_test(tcase, mtp_refuses, 0, sizeof(mtp_refusals) / sizeof(mtp_refusals[0]));
+    tcase_add_test(tcase, mtp_has_fields_of_its_own);
     tcase_add_loop_test(tcase, eagle3_refuses, 0,
                         sizeof(eagle3_refusals) / sizeof(eagle3_refusals[0]));
     tcase_add_test(tcase, failed_set_changes_nothing);
