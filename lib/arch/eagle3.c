@@ -134,6 +134,9 @@ static void set_formats(const struct mpl_plan *plan, struct mpl_eagle3_sizes *s)
     const struct mpl_fsdp2_options options = mpl_fsdp2_options_of(plan);
 
     s->layer_dtype = s->root_dtype = plan->training.parameter_dtype;
+    s->cast_dtype = MPL_DTYPE_NONE;
+    if (plan->parallelism.strategy == MPL_STRATEGY_NONE)
+        s->cast_dtype = plan->training.autocast;
     if (plan->parallelism.strategy != MPL_STRATEGY_FSDP2)
         return;
     if (options.group.param_dtype != MPL_DTYPE_NONE)
@@ -200,7 +203,7 @@ static enum memplan_status check(const struct mpl_network *network,
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/model/norm_before_residual",
                         "model.norm_before_residual: found false, expected true: the other order "
                         "is not modelled");
-    if (plan->training.batch_dtype != s->root_dtype && !is_cast)
+    if (plan->training.batch_dtype != s->root_dtype && !is_cast && s->cast_dtype == MPL_DTYPE_NONE)
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/batch_dtype",
                         "training.batch_dtype: found %s, expected %s: nothing casts the batch",
                         mpl_dtype_name(plan->training.batch_dtype), mpl_dtype_name(s->root_dtype));
@@ -304,7 +307,10 @@ static struct mpl_tensor *forward(struct mpl_tape *tape, struct mpl_network *net
 
     e->batch.hidden_states = cast_argument(tape, network, whole.hidden_states);
     e->batch.last_hidden_states = cast_argument(tape, network, whole.last_hidden_states);
+    tape->autocast = e->sizes.cast_dtype;
     loss = mpl_hold(mpl_network_call(tape, network, &none, &logits));
+    mpl_autocast_exit(tape);
+    tape->autocast = MPL_DTYPE_NONE;
     mpl_drop(tape, e->batch.hidden_states);
     mpl_drop(tape, e->batch.last_hidden_states);
     e->batch = whole;

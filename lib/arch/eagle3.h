@@ -35,6 +35,7 @@ struct mpl_eagle3_sizes {
     int64_t attention, kv;                  /* heads times head_dim */
     int64_t draft_vocab, vocab, steps;      /* steps: of training-time test */
     enum mpl_dtype layer_dtype, root_dtype;
+    enum mpl_dtype cast_dtype; /* that compiled code casts float32 weights to; NONE: it does not */
     const struct mpl_speculators *release;
     bool is_eager;  /* only the attention kernel is compiled */
     bool is_broken; /* Dynamo breaks the layer's graph after its first norms */
@@ -180,6 +181,12 @@ struct mpl_tensor *mpl_eagle3_make(struct mpl_tape *tape, enum mpl_dtype dtype, 
 
 /** hidden states and the like: [tokens, cols], or [1, tokens, cols] in eager code. */
 struct mpl_shape mpl_eagle3_shape(const struct mpl_eagle3 *e, int64_t cols);
+
+/** Format of logits and targets: products under autocast. */
+static inline enum mpl_dtype mpl_eagle3_logits_dtype(const struct mpl_eagle3_sizes *s)
+{
+    return s->cast_dtype != MPL_DTYPE_NONE ? s->cast_dtype : s->root_dtype;
+}
 
 /** A name takes over a held tensor; what it named before ends. */
 static inline void mpl_eagle3_assign(struct mpl_tape *tape, struct mpl_tensor **name,

@@ -28,7 +28,7 @@ static void backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_te
     mpl_eagle3_end_saved(tape, node, DENOMINATOR);
     mpl_drop(tape, out[0]);
     out[0] = NULL;
-    sliced = mpl_eagle3_make(tape, s->root_dtype, m, s->draft_vocab);
+    sliced = mpl_eagle3_make(tape, mpl_eagle3_logits_dtype(s), m, s->draft_vocab);
     mpl_drop(tape, each);
     mpl_eagle3_end_saved(tape, node, STATS);
     mpl_eagle3_end_saved(tape, node, LOGITS);
@@ -37,7 +37,7 @@ static void backward(struct mpl_tape *tape, struct mpl_node *node, struct mpl_te
         in[0] = sliced;
         return;
     }
-    in[0] = mpl_eagle3_make(tape, s->root_dtype, s->tokens, s->draft_vocab);
+    in[0] = mpl_eagle3_make(tape, mpl_eagle3_logits_dtype(s), s->tokens, s->draft_vocab);
     mpl_drop(tape, sliced);
 }
 

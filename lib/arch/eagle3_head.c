@@ -91,7 +91,7 @@ static void later_loss_backward(struct mpl_tape *tape, struct mpl_node *node,
     mpl_eagle3_end_saved(tape, node, ROWS + 2);
     mpl_eagle3_end_saved(tape, node, ROWS + 3);
     end_gradient(tape, &out[0]);
-    in[0] = make(tape, e->sizes.root_dtype, e->sizes.tokens, e->sizes.draft_vocab);
+    in[0] = make(tape, mpl_eagle3_logits_dtype(&e->sizes), e->sizes.tokens, e->sizes.draft_vocab);
     mpl_eagle3_end_saved(tape, node, ROWS + 1);
     mpl_drop(tape, sliced);
     mpl_drop(tape, rows);
@@ -104,7 +104,7 @@ static void first_loss_backward(struct mpl_tape *tape, struct mpl_node *node,
 {
     const struct mpl_eagle3 *e = node->context;
     const struct mpl_dim n = e->sizes.tokens;
-    const enum mpl_dtype dtype = e->sizes.root_dtype;
+    const enum mpl_dtype dtype = mpl_eagle3_logits_dtype(&e->sizes);
     struct mpl_tensor *wide = NULL;
 
     if (dtype != MPL_FLOAT32)

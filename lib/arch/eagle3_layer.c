@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "arch/eagle3.h"
+#include "arch/eagle3_cast.h"
 #include "op/rule.h"
 
 /* What the layer's node keeps, in order; then the mask's tensors. */
@@ -21,26 +21,7 @@ static const uint8_t saves_first[] = {
 };
 
 #define SAVES      (sizeof(saves_first) / sizeof(saves_first[0]))
-#define MOST_SAVES (SAVES + 3 + MPL_EAGLE3_MASKS)
-
-/* Edges of the layer's node: weights in the order in which their gradients are summed. */
-enum {
-    EDGE_INPUT_NORM = 0,
-    EDGE_HIDDEN_NORM,
-    EDGE_Q,
-    EDGE_K,
-    EDGE_V,
-    EDGE_O,
-    EDGE_POST_NORM,
-    EDGE_UP,
-    EDGE_GATE,
-    EDGE_DOWN,
-    EDGE_INPUT,    /* x; after a graph break the normed cat */
-    EDGE_RESIDUAL, /* after a graph break */
-    EDGE_KEYS,
-    EDGE_VALUES,
-    EDGES,
-};
+#define MOST_SAVES MPL_EAGLE3_CAST_SAVES
 
 /* ---- compiled graphs --------------------------------------------------------------------------
  */
@@ -162,8 +143,8 @@ static struct broken norms_forward(struct mpl_tape *tape, struct mpl_eagle3 *e,
  */
 
 /* The gradient of a cache [1, kv heads, tokens * step, head_dim]: zeros, or a contiguous copy. */
-static struct mpl_tensor *cache_gradient(struct mpl_tape *tape, const struct mpl_eagle3 *e,
-                                         int64_t ttt_step)
+struct mpl_tensor *mpl_eagle3_cache_gradient(struct mpl_tape *tape, const struct mpl_eagle3 *e,
+                                             int64_t ttt_step)
 {
     const struct mpl_eagle3_sizes *s = &e->sizes;
     const struct mpl_dim rows = {s->tokens.n * ttt_step, s->tokens.degree};
@@ -180,8 +161,8 @@ static void load(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor
     const struct mpl_eagle3 *e = node->context;
     const int64_t ttt_step = node->arg[0];
 
-    values[MPL_EAGLE3_IN_TANGENT_V] = cache_gradient(tape, e, ttt_step);
-    values[MPL_EAGLE3_IN_TANGENT_K] = cache_gradient(tape, e, ttt_step);
+    values[MPL_EAGLE3_IN_TANGENT_V] = mpl_eagle3_cache_gradient(tape, e, ttt_step);
+    values[MPL_EAGLE3_IN_TANGENT_K] = mpl_eagle3_cache_gradient(tape, e, ttt_step);
     mpl_drop(tape, out[2]);
     mpl_drop(tape, out[1]);
     values[MPL_EAGLE3_IN_TANGENT] = out[0];
@@ -197,19 +178,21 @@ static void load(struct mpl_tape *tape, struct mpl_node *node, struct mpl_tensor
 /* Number of the gradient of an edge; NONE: it has none. */
 static uint8_t gradient_number(const struct mpl_eagle3 *e, int edge)
 {
-    static const uint8_t whole[EDGES] = {
-        [EDGE_INPUT_NORM] = 37, [EDGE_HIDDEN_NORM] = 33, [EDGE_Q] = 30,
-        [EDGE_K] = 27,          [EDGE_V] = 24,           [EDGE_O] = 12,
-        [EDGE_POST_NORM] = 9,   [EDGE_UP] = 6,           [EDGE_GATE] = 3,
-        [EDGE_DOWN] = 0,        [EDGE_INPUT] = 41,       [EDGE_RESIDUAL] = MPL_INDUCTOR_NONE,
-        [EDGE_KEYS] = 22,       [EDGE_VALUES] = 21,
+    static const uint8_t whole[MPL_EAGLE3_EDGES] = {
+        [MPL_EAGLE3_EDGE_INPUT_NORM] = 37, [MPL_EAGLE3_EDGE_HIDDEN_NORM] = 33,
+        [MPL_EAGLE3_EDGE_Q] = 30,          [MPL_EAGLE3_EDGE_K] = 27,
+        [MPL_EAGLE3_EDGE_V] = 24,          [MPL_EAGLE3_EDGE_O] = 12,
+        [MPL_EAGLE3_EDGE_POST_NORM] = 9,   [MPL_EAGLE3_EDGE_UP] = 6,
+        [MPL_EAGLE3_EDGE_GATE] = 3,        [MPL_EAGLE3_EDGE_DOWN] = 0,
+        [MPL_EAGLE3_EDGE_INPUT] = 41,      [MPL_EAGLE3_EDGE_RESIDUAL] = MPL_INDUCTOR_NONE,
+        [MPL_EAGLE3_EDGE_KEYS] = 22,       [MPL_EAGLE3_EDGE_VALUES] = 21,
     };
 
-    if (e->sizes.is_broken && edge <= EDGE_HIDDEN_NORM)
+    if (e->sizes.is_broken && edge <= MPL_EAGLE3_EDGE_HIDDEN_NORM)
         return MPL_INDUCTOR_NONE;
-    if (e->sizes.is_broken && edge == EDGE_INPUT)
+    if (e->sizes.is_broken && edge == MPL_EAGLE3_EDGE_INPUT)
         return 32;
-    if (e->sizes.is_broken && edge == EDGE_RESIDUAL)
+    if (e->sizes.is_broken && edge == MPL_EAGLE3_EDGE_RESIDUAL)
         return 11;
     return whole[edge];
 }
@@ -219,14 +202,20 @@ static void layer_backward(struct mpl_tape *tape, struct mpl_node *node, struct 
 {
     struct mpl_eagle3 *e = node->context;
     const int64_t ttt_step = node->arg[0], planned = graph_step(ttt_step);
+    const bool casts = e->sizes.cast_dtype != MPL_DTYPE_NONE;
     const struct mpl_eagle3_compiled *c =
-        compile(&e->backward[planned - 1], e, mpl_eagle3_table_backward, planned);
+        compile(&e->backward[planned - 1], e,
+                casts ? mpl_eagle3_cast_table : mpl_eagle3_table_backward, planned);
     struct mpl_tensor *values[MPL_INDUCTOR_MAX_VALUES] = {NULL};
 
-    load(tape, node, out, values);
+    if (casts)
+        mpl_eagle3_cast_load(tape, node, out, values);
+    else
+        load(tape, node, out, values);
     mpl_inductor_run(tape, &c->graph, &c->plan, values, ttt_step, planned);
-    for (int i = 0; i < EDGES && !tape->is_stopped; i++) {
-        const uint8_t number = gradient_number(e, i);
+    for (int i = 0; i < MPL_EAGLE3_EDGES && !tape->is_stopped; i++) {
+        const uint8_t number =
+            casts ? mpl_eagle3_cast_gradient(ttt_step, i) : gradient_number(e, i);
 
         if (number == MPL_INDUCTOR_NONE || !mpl_needs(node, i))
             continue;
@@ -234,7 +223,7 @@ static void layer_backward(struct mpl_tape *tape, struct mpl_node *node, struct 
         if (in[i])
             fit(in[i], &node->edges[i]);
     }
-    drop_all(tape, values, MPL_EAGLE3_BACKWARD_VALUES);
+    drop_all(tape, values, casts ? MPL_EAGLE3_CAST_VALUES : MPL_EAGLE3_BACKWARD_VALUES);
 }
 
 /* ---- forward of the layer ---------------------------------------------------------------------
@@ -280,7 +269,7 @@ static void save(struct mpl_tape *tape, struct mpl_eagle3 *e, struct mpl_node *n
 static struct mpl_node *layer_node(struct mpl_tape *tape, struct mpl_eagle3 *e,
                                    struct mpl_tensor *x, struct mpl_tensor *residual)
 {
-    struct mpl_tensor *inputs[EDGES] = {
+    struct mpl_tensor *inputs[MPL_EAGLE3_EDGES] = {
         residual ? NULL : mpl_eagle3_weight(e, MPL_EAGLE3_INPUT_NORM),
         residual ? NULL : mpl_eagle3_weight(e, MPL_EAGLE3_HIDDEN_NORM),
         mpl_eagle3_weight(e, MPL_EAGLE3_Q),
@@ -297,7 +286,7 @@ static struct mpl_node *layer_node(struct mpl_tape *tape, struct mpl_eagle3 *e,
         e->cached_values,
     };
     struct mpl_node *node = mpl_node_new(tape, "CompiledFunctionBackward", layer_backward, inputs,
-                                         EDGES, 3, MOST_SAVES);
+                                         MPL_EAGLE3_EDGES, 3, MOST_SAVES);
 
     if (node) {
         node->context = e;
@@ -348,9 +337,27 @@ static void leave_garbage(struct mpl_eagle3 *e, struct mpl_tensor *x)
     }
 }
 
-struct mpl_tensor *mpl_eagle3_layer(struct mpl_tape *tape, void *context, struct mpl_tensor *x)
+/* Compiled code casts the weights. */
+static struct mpl_tensor *cast_layer(struct mpl_tape *tape, struct mpl_eagle3 *e,
+                                     struct mpl_tensor *x)
 {
-    struct mpl_eagle3 *e = context;
+    const struct broken broken = norms_forward(tape, e, x);
+    struct mpl_node *node = layer_node(tape, e, broken.normed, broken.residual);
+    struct mpl_tensor *results[3];
+
+    mpl_eagle3_cast_forward(tape, e, node, broken.residual, results);
+    for (int i = 0; i < 3; i++)
+        mpl_set_history(tape, results[i], node, i);
+    update_cache(tape, e, results[1], results[2]);
+    leave_garbage(e, broken.normed);
+    mpl_drop(tape, broken.normed);
+    mpl_drop(tape, broken.residual);
+    return mpl_return(results[0]);
+}
+
+static struct mpl_tensor *narrow_layer(struct mpl_tape *tape, struct mpl_eagle3 *e,
+                                       struct mpl_tensor *x)
+{
     const int64_t planned = graph_step(e->ttt_step);
     const uint8_t kept_value = e->ttt_step == 1 ? MPL_EAGLE3_VALUE : MPL_EAGLE3_CACHE_V;
     const struct mpl_eagle3_compiled *c =
@@ -382,6 +389,14 @@ struct mpl_tensor *mpl_eagle3_layer(struct mpl_tape *tape, void *context, struct
     mpl_drop(tape, broken.residual);
     leave_garbage(e, x);
     return mpl_return(out);
+}
+
+struct mpl_tensor *mpl_eagle3_layer(struct mpl_tape *tape, void *context, struct mpl_tensor *x)
+{
+    struct mpl_eagle3 *e = context;
+
+    return e->sizes.cast_dtype != MPL_DTYPE_NONE ? cast_layer(tape, e, x)
+                                                 : narrow_layer(tape, e, x);
 }
 
 const struct mpl_eagle3_code mpl_eagle3_compiled_code = {

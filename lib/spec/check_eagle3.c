@@ -34,6 +34,12 @@ static bool is_mtp(const struct mpl_plan *plan)
     return mpl_family_of(plan->model.model_type) == MPL_FAMILY_MTP;
 }
 
+static bool is_on_one_card(const struct mpl_plan *plan)
+{
+    return plan->parallelism.strategy == MPL_STRATEGY_NONE &&
+           mpl_family_of(plan->model.model_type) == MPL_FAMILY_EAGLE3;
+}
+
 /* The library's trainer leaves no choice in these. */
 static enum memplan_status check_loop(const struct mpl_plan *plan, struct memplan_error *err)
 {
@@ -100,10 +106,13 @@ static enum memplan_status check_wrapping(const struct mpl_plan *plan, struct me
     const struct mpl_speculators *release = mpl_speculators_find(plan->framework_version);
     const bool has_autocast = release && release->has_autocast;
     const struct mpl_gap gaps[] = {
-        {has_autocast && p->strategy != MPL_STRATEGY_FSDP2, "/parallelism/strategy",
-         "parallelism.strategy: from 0.7.0 on the drafter is modelled with fsdp2 (fsdp_shard): on "
-         "one card and with DDP, the default, compiled code casts the weights itself"},
-        {has_autocast && !is_mixed_well(plan), "/parallelism/root_dtype",
+        {has_autocast && p->strategy != MPL_STRATEGY_FSDP2 && !is_on_one_card(plan),
+         "/parallelism/strategy",
+         "parallelism.strategy: from 0.7.0 on drafters are modelled with fsdp2 (fsdp_shard), and "
+         "eagle3 on one card; with DDP, the default of several cards, compiled graphs are cut by "
+         "its buckets"},
+        {has_autocast && p->strategy == MPL_STRATEGY_FSDP2 && !is_mixed_well(plan),
+         "/parallelism/root_dtype",
          "parallelism.root_dtype: from 0.7.0 on param_dtype and root_dtype are bfloat16 and "
          "reduce_dtype is float32"},
         {p->strategy != MPL_STRATEGY_NONE && p->strategy != MPL_STRATEGY_FSDP2,
@@ -126,10 +135,33 @@ static enum memplan_status check_wrapping(const struct mpl_plan *plan, struct me
     return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 }
 
+/* On one card, from 0.7.0 on, compiled code casts the weights. */
+static enum memplan_status check_one_card(const struct mpl_plan *plan, struct memplan_error *err)
+{
+    const struct mpl_speculators *release = mpl_speculators_find(plan->framework_version);
+    const bool casts = release && release->has_autocast && is_on_one_card(plan);
+    const struct mpl_gap gaps[] = {
+        {casts && plan->model.num_key_value_heads == plan->model.num_attention_heads,
+         "/model/num_key_value_heads",
+         "model.num_key_value_heads: as many as query heads are not modelled on one card from "
+         "speculators 0.7.0 on, where compiled code casts the weights"},
+        {casts && plan->pytorch.major == 2 && plan->pytorch.minor < 10, "/software/pytorch",
+         "software.pytorch: before 2.10 the drafter is not modelled on one card from speculators "
+         "0.7.0 on, where compiled code casts the weights"},
+        {casts && plan->training.python_gc == MPL_GC_OFF, "/training/python_gc",
+         "training.python_gc: off is not modelled on one card from speculators 0.7.0 on: what "
+         "compiling leaves there is never collected"},
+    };
+
+    return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
+}
+
 enum memplan_status mpl_check_drafter_loop(const struct mpl_plan *plan, struct memplan_error *err)
 {
     enum memplan_status status = check_loop(plan, err);
 
+    if (!status)
+        status = check_one_card(plan, err);
     return status ? status : check_wrapping(plan, err);
 }
 

@@ -452,6 +452,26 @@ static const char *const eagle3_refusals[] = {
     "framework.name=loop",
 };
 
+#define EAGLE3_CARD                                                                                \
+    "{\"model\": {\"model_type\": \"eagle3\", \"hidden_size\": 512, \"intermediate_size\": 1024, " \
+    "\"num_attention_heads\": 8, \"num_key_value_heads\": 2, \"vocab_size\": 4096, "               \
+    "\"draft_vocab_size\": 1024}, \"training\": {\"sequence_length\": 256, \"ttt_steps\": 2}, "    \
+    "\"framework\": {\"name\": \"speculators\", \"version\": \"0.9.0\"}}"
+
+/* From 0.7.0 on compiled code casts the weights on one card. */
+START_TEST(eagle3_on_one_card_casts)
+{
+    static const char *const refused[] = {"model.num_key_value_heads=8", "software.pytorch=2.9.1",
+                                          "training.python_gc=off", "training.autocast=float16"};
+
+    ck_assert_msg(!try_set(EAGLE3_CARD, NULL), "%s", err.text);
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+        ck_assert_int_eq(try_set(EAGLE3_CARD, refused[i]), MEMPLAN_ERR_UNSUPPORTED);
+    ck_assert_int_eq(try_set(EAGLE3_CARD, "parallelism={\"strategy\":\"ddp\",\"world_size\":2}"),
+                     MEMPLAN_ERR_UNSUPPORTED);
+}
+END_TEST
+
 #define DFLASH                                                                                     \
     "{\"model\": {\"model_type\": \"dflash\", \"hidden_size\": 512, \"intermediate_size\": 1024, " \
     "\"num_hidden_layers\": 2, \"num_attention_heads\": 8, \"vocab_size\": 4096, "                 \
@@ -836,6 +856,7 @@ int main(void)
     tcase_add_test(tcase, dflash_has_fields_of_its_own);
     tcase_add_loop_test(tcase, mtp_refuses, 0, sizeof(mtp_refusals) / sizeof(mtp_refusals[0]));
     tcase_add_test(tcase, mtp_has_fields_of_its_own);
+    tcase_add_test(tcase, eagle3_on_one_card_casts);
     tcase_add_loop_test(tcase, eagle3_refuses, 0,
                         sizeof(eagle3_refusals) / sizeof(eagle3_refusals[0]));
     tcase_add_test(tcase, failed_set_changes_nothing);
