@@ -44,9 +44,7 @@
     of(starcoder2)                                                                                 \
     of(dflash)                                                                                     \
     of(eagle)                                                                                      \
-    of(eagle3)
     of(eagle3)                                                                                     \
-    of(dflash)                                                                                     \
     of(mtp)
 /* clang-format on */
 

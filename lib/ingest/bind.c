@@ -147,16 +147,8 @@ static void find_framework(struct binding *b)
         .strategy = json_string_value(find_value(b, "parallelism.strategy")),
     });
     b->preset.run.has_lora = has_adapters(b);
+    b->preset.run.drafter = b->family == MPL_FAMILY_MTP ? "mtp" : NULL;
     note_framework(b, version);
-    b->preset = mpl_preset_of(name, version,
-                              version && !has_own && strcmp(name, "transformers-trainer") == 0
-                                  ? version
-                                  : text_of(b, "software.transformers"),
-                              text_of(b, "software.pytorch"));
-    b->preset.releases.drafter = b->family == MPL_FAMILY_MTP ? "mtp" : NULL;
-    if (has_own && !version)
-        mpl_note_add(b->notes, MPL_NOTE_DEFAULT, "framework.version",
-                     "framework.version is not given, taken as %s", b->preset.version);
 }
 
 /* What the trainer sets where it is not asked. */

@@ -23,8 +23,6 @@ struct mpl_preset mpl_preset_of(const struct mpl_preset_facts *facts)
     struct mpl_preset preset = {.framework = facts->name,
                                 .version = facts->version ? facts->version : newest};
     struct mpl_framework_releases *releases = &preset.run.releases;
-    const char *newest = name ? mpl_framework_newest(name) : NULL;
-    struct mpl_preset preset = {name, version ? version : newest, {{0, 0}, {0, 0}, {0, 0}, NULL}};
 
     releases->framework = release_of(preset.version);
     releases->transformers = release_of(facts->transformers);

@@ -18,21 +18,6 @@ static bool is_drafter(const struct mpl_plan *plan)
     return mpl_family_of(plan->model.model_type) != MPL_FAMILY_CAUSAL;
 }
 
-/* What the plan's family refuses. */
-static enum memplan_status check_family(const struct mpl_plan *plan, struct memplan_error *err)
-{
-    switch (mpl_family_of(plan->model.model_type)) {
-    case MPL_FAMILY_EAGLE3:
-        return mpl_check_eagle3(plan, err);
-    case MPL_FAMILY_DFLASH:
-        return mpl_check_dflash(plan, err);
-    case MPL_FAMILY_MTP:
-        return mpl_check_mtp(plan, err);
-    default:
-        return mpl_check_causal(plan, err);
-    }
-}
-
 void mpl_plan_derive(struct mpl_plan *plan)
 {
     struct mpl_model *model = &plan->model;
@@ -216,6 +201,8 @@ static enum memplan_status check_family(const struct mpl_plan *plan, struct memp
         return mpl_check_eagle3(plan, err);
     if (mpl_family_of(plan->model.model_type) == MPL_FAMILY_DFLASH)
         return mpl_check_dflash(plan, err);
+    if (mpl_family_of(plan->model.model_type) == MPL_FAMILY_MTP)
+        return mpl_check_mtp(plan, err);
     if (!strcmp(plan->model.model_type, "eagle"))
         return mpl_check_eagle(plan, err);
     if (!strcmp(plan->model.model_type, "medusa") && (status = mpl_check_medusa(plan, err)))

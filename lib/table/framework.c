@@ -75,45 +75,6 @@ static const struct framework {
              "float32 keep other tensors (docs/accuracy.md has recorded steps of both)"},
     {.name = LIGHTNING, .newest = "2.6.6", .oldest = {2, 0}},
     {.name = "deepspeed", .newest = "0.19.8", .oldest = {0, 10}},
-    {SFT, .path = "training.sequence_length", .json = "1024", .from_where = "max_length"},
-    {SFT, .path = "training.micro_batch_size", .json = "8",
-     .from_where = "per_device_train_batch_size"},
-    {SFT, .path = "training.gradient_clipping", .json = "1.0", .from_where = "max_grad_norm"},
-    {SFT, TRANSFORMERS_FROM(4, 54), PYTORCH_FROM(2, 8), .path = "training.optimizer.fused",
-     .json = "true", .from_where = "optim: adamw_torch_fused", .unless = "training.optimizer.name"},
-    {SFT, FROM(0, 19), .path = "training.autocast", .json = "\"bfloat16\"", .from_where = "bf16"},
-    {SFT, FROM(0, 22), .path = "training.activation_checkpointing", .json = "\"full\"",
-     .from_where = "gradient_checkpointing"},
-    {SFT, BELOW(0, 29), BEFORE_TRANSFORMERS_5, .path = "training.use_reentrant", .json = "true",
-     .from_where = "gradient_checkpointing_kwargs"},
-    {SFT, BEFORE_TRANSFORMERS_5, .path = "training.parameter_dtype", .json = "\"float32\"",
-     .from_where = "from_pretrained without a dtype"},
-    {SFT, FROM(0, 15), BELOW(0, 22), .path = "training.metrics", .json = "\"token_accuracy\"",
-     .from_where = "mean_token_accuracy", .unless = "training.loss.name"},
-    {SFT, FROM(0, 22), BELOW(1, 6), .path = "training.metrics",
-     .json = "\"entropy_and_token_accuracy\"", .from_where = "entropy, mean_token_accuracy",
-     .unless = "training.loss.name"},
-    {SFT, FROM(1, 6), BELOW(1, 15), .path = "training.loss.name", .json = "\"chunked_nll\"",
-     .from_where = "loss_type"},
-    {SFT, FROM(1, 15), .path = "training.loss.name", .json = "\"fused_lm_head\"",
-     .from_where = "add_fused_lm_head"},
-    {SFT, .path = "training.outputs_to_float32", .json = "true",
-     .from_where = "convert_outputs_to_fp32"},
-
-    {SPECULATORS, FROM(0, 7), .path = "training.autocast", .json = "\"bfloat16\"",
-     .from_where = "hidden_states_dtype"},
-    {SPECULATORS, FROM(0, 7), .path = "training.batch_dtype", .json = "\"bfloat16\"",
-     .from_where = "hidden_states_dtype"},
-    {SPECULATORS, FROM(0, 7), .path = "parallelism.root_dtype", .json = "\"bfloat16\"",
-     .from_where = "apply_fully_sharded"},
-
-    {SPECULATORS, FROM(0, 7), BELOW(0, 8), .drafter = "mtp", .path = "training.attention",
-     .json = "\"eager\"", .from_where = "MTPDraftModel"},
-    {SPECULATORS, FROM(0, 8), .drafter = "mtp", .path = "training.attention", .json = "\"sdpa\"",
-     .from_where = "MTPDraftModel"},
-
-    {"accelerate", .path = "training.outputs_to_float32", .json = "true",
-     .from_where = "convert_outputs_to_fp32"},
 };
 
 static bool is_before(struct mpl_release a, struct mpl_release b)
@@ -141,7 +102,8 @@ static bool applies(const struct mpl_framework_default *row,
 static bool suits(const struct mpl_framework_default *row, const struct mpl_framework_run *run)
 {
     return (!row->strategies || (row->strategies & run->strategy)) &&
-           (!row->only_with_lora || run->has_lora) && (!row->only_without_lora || !run->has_lora);
+           (!row->only_with_lora || run->has_lora) && (!row->only_without_lora || !run->has_lora) &&
+           (!row->drafter || (run->drafter && strcmp(row->drafter, run->drafter) == 0));
 }
 
 static const struct framework *find_framework(const char *name)
@@ -161,8 +123,6 @@ const struct mpl_framework_default *mpl_framework_default(const char *framework,
 
         if (strcmp(row->framework, framework) == 0 && strcmp(row->path, path) == 0 &&
             applies(row, &run->releases) && suits(row, run))
-            applies(row, releases) &&
-            (!row->drafter || (releases->drafter && !strcmp(row->drafter, releases->drafter))))
             return row;
     }
     return NULL;

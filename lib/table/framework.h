@@ -30,17 +30,16 @@ struct mpl_framework_run {
     struct mpl_framework_releases releases;
     unsigned strategy; /* enum mpl_preset_strategy */
     bool has_lora;
-    struct mpl_release framework, transformers, pytorch;
     const char *drafter; /* model_type; NULL: none that differs */
 };
 
 struct mpl_framework_default {
     const char *framework;          /* "trl-sft" */
-    const char *drafter;            /* model_type; NULL: of all */
     struct mpl_release from, below; /* of the framework; below {0, 0}: none */
     struct mpl_release transformers_from, transformers_below, pytorch_from;
     struct mpl_release accelerate_from, accelerate_below;
     unsigned strategies; /* enum mpl_preset_strategy; 0: all */
+    const char *drafter; /* model_type; NULL: all */
     bool only_with_lora, only_without_lora;
     const char *path; /* of a plan's field */
     const char *json; /* its value there */
