@@ -90,8 +90,8 @@ struct memplan_summary {
     uint64_t live_bytes;         /**< peak of live storages, each rounded up to 512 */
     uint64_t allocated_bytes;    /**< torch.cuda.max_memory_allocated */
     uint64_t reserved_bytes;     /**< torch.cuda.max_memory_reserved on a card without limit */
-    uint64_t needs_low_bytes;    /**< below: the run always failed */
-    uint64_t needs_high_bytes;   /**< above: the run always survived */
+    uint64_t needs_low_bytes;    /**< below: the run always failed; 0 with peaks_only */
+    uint64_t needs_high_bytes;   /**< above: the run always survived; 0 with peaks_only */
     uint64_t device_bytes;       /**< what the card shows: needs, context, NCCL */
     uint64_t usable_bytes;       /**< what the card can give to PyTorch's allocator; 0: no device */
     uint64_t parameters;         /**< count, whole model, tied ones once */
@@ -108,6 +108,9 @@ struct memplan_options {
     uint32_t dump_stages;     /**< bits of enum memplan_stage that memplan_report_dump can give */
     uint32_t all_ranks; /**< 1: figures for every rank that differs, not only for the one that holds
                            most */
+    uint32_t
+        peaks_only; /**< 1: live, allocated, reserved and the verdict alone: neither the band of
+                       needs nor what the peak is made of, nor suggestions. A part of the time */
 };
 
 /** Stages that can be dumped. */
@@ -229,8 +232,96 @@ struct memplan_field {
     const char *help;     /**< one sentence */
 };
 
+/* ---- the boundary of a field ------------------------------------------------------------------
+ */
+
+/** What to look for. Set size to sizeof(struct memplan_search_options) and the rest to 0 for the
+ * defaults. */
+struct memplan_search_options {
+    size_t size;
+    const char *field; /**< as memplan_field_find takes it; one that holds a number */
+    int64_t from, to;  /**< inclusive, where has_from and has_to are 1; else the field's own */
+    uint32_t has_from, has_to;
+    int64_t multiple_of;      /**< 0: 1 MiB of sizes, 128 of training.sequence_length, else 1 */
+    uint32_t wants_least;     /**< 1: the least value that fits, in place of the largest */
+    uint32_t ignore_readings; /**< as in memplan_options */
+    double risk;              /**< as in memplan_options */
+};
+
+/** How what is allocated depends on the field. Values are stable. */
+enum memplan_trend {
+    MEMPLAN_TREND_LEVEL = 0,
+    MEMPLAN_TREND_RISES,
+    MEMPLAN_TREND_FALLS,
+    MEMPLAN_TREND_TURNS,
+};
+
+/** What was found. Set size to sizeof(struct memplan_search_result) first. */
+struct memplan_search_result {
+    size_t size;
+    struct memplan_field field;
+    int64_t from, to, multiple_of;
+    enum memplan_verdict verdict; /**< FITS: value is found; DOES_NOT_FIT: none; CANNOT_TELL */
+    enum memplan_trend trend;
+    int64_t value;   /**< the outermost that fits */
+    int64_t beyond;  /**< the next possible one, which does not; where has_beyond is 1 */
+    int64_t cut_at;  /**< where is_cut is 1: nothing above was tried */
+    int64_t hole[3]; /**< where has_hole is 1: the second is judged otherwise than its neighbours */
+    int64_t turn[3]; /**< with MEMPLAN_TREND_TURNS: values around a turn */
+    uint32_t has_beyond, is_cut, is_spent, has_hole;
+    uint32_t points;        /**< values judged: memplan_search_point */
+    uint32_t skipped;       /**< values looked at that are no possible run */
+    int64_t skipped_value;  /**< the first of them */
+    char skipped_text[256]; /**< and why */
+    char reason[256];       /**< with CANNOT_TELL: why; else empty */
+};
+
+/** One value of a field and what it leads to. Set size to sizeof(struct memplan_point) first. */
+struct memplan_point {
+    size_t size;
+    int64_t value;
+    char text[256]; /**< why there are no figures; else empty */
+    struct memplan_summary
+        summary; /**< needs: of value and beyond only; all 0 where text says why */
+};
+
+struct memplan_search; /**< result of one search; immutable */
+
+/**
+ * Looks for the largest (or least) value of a field with which the plan fits, and proves it by the
+ * next possible value, which does not. Coarse values over the whole range tell whether there is
+ * one boundary; that of the outermost value is reported. Observations keep the plan's own value.
+ * plan is not changed. *search_out is new; untouched on failure.
+ */
+MEMPLAN_API enum memplan_status memplan_search(const struct memplan_plan *plan,
+                                               const struct memplan_search_options *options,
+                                               struct memplan_search **search_out,
+                                               struct memplan_error *err);
+
+MEMPLAN_API enum memplan_status memplan_search_describe(const struct memplan_search *search,
+                                                        struct memplan_search_result *result,
+                                                        struct memplan_error *err);
+
+/** The i-th value that was judged, from the least up; 0 past the last one. */
+MEMPLAN_API int memplan_search_point(const struct memplan_search *search, size_t i,
+                                     struct memplan_point *point_out);
+
+MEMPLAN_API void memplan_search_free(struct memplan_search *search); /**< NULL is accepted */
+
 /** The i-th field of a plan; returns 0 past the last one. */
 MEMPLAN_API int memplan_plan_field(size_t i, struct memplan_field *field_out);
+
+/** The field of a name: a dotted path, or the last names of one. Of several that end so, it is the
+ * one in the fewest sections: "sequence_length" is training.sequence_length. */
+MEMPLAN_API enum memplan_status memplan_field_find(const char *name,
+                                                   struct memplan_field *field_out,
+                                                   struct memplan_error *err);
+
+/** Writes the plan's value of a field into each of its observations that does not say its own: they
+ * were read with it, and stay true when the field is changed. field is a whole path. */
+MEMPLAN_API enum memplan_status memplan_plan_pin_readings(struct memplan_plan *plan,
+                                                          const char *field,
+                                                          struct memplan_error *err);
 
 /** Reference lists. Values are stable; new ones are added at the end. */
 enum memplan_list {

@@ -75,6 +75,30 @@ int memplan_plan_field(size_t i, struct memplan_field *field_out)
     return field_out && mpl_spec_field(i, field_out);
 }
 
+enum memplan_status memplan_field_find(const char *name, struct memplan_field *field_out,
+                                       struct memplan_error *err)
+{
+    enum memplan_status status;
+    size_t index = 0;
+
+    mpl_fail_clear(err);
+    if (!name || !field_out)
+        return bad_argument(err, name ? "field_out" : "name");
+    status = mpl_spec_find_field(name, &index, err);
+    if (!status)
+        mpl_spec_field(index, field_out);
+    return status;
+}
+
+enum memplan_status memplan_plan_pin_readings(struct memplan_plan *plan, const char *field,
+                                              struct memplan_error *err)
+{
+    mpl_fail_clear(err);
+    if (!plan || !field)
+        return bad_argument(err, plan ? "field" : "plan");
+    return mpl_spec_pin_readings(plan->spec, field, err);
+}
+
 int memplan_list_entry(enum memplan_list list, size_t i, struct memplan_entry *entry_out)
 {
     return entry_out && mpl_spec_entry(list, i, entry_out);

@@ -176,6 +176,7 @@ static enum memplan_status start(struct pipeline *p)
 
     report->risk = p->options && p->options->risk > 0 ? p->options->risk : DEFAULT_RISK;
     report->has_all_ranks = p->options && p->options->all_ranks;
+    report->has_peaks_only = p->options && p->options->peaks_only;
     if (id)
         snprintf(report->id, sizeof(report->id), "%s", id);
     if ((status = bind(p, 0)))
@@ -200,7 +201,8 @@ static enum memplan_status finish(struct pipeline *p)
     p->plan->parallelism.rank = report->alternatives[report->best].rank;
     report->plan = *p->plan;
     mpl_verdict_decide(report);
-    if (report->survival >= 0 && !(p->options && p->options->no_suggestions) &&
+    if (report->survival >= 0 && !report->has_peaks_only &&
+        !(p->options && p->options->no_suggestions) &&
         (status = mpl_verdict_suggest(p->spec, report, &p->estimator, p->err)))
         return status;
     if ((status = mpl_notes_collect(p->spec, report, p->err)))

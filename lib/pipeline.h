@@ -76,7 +76,7 @@ struct memplan_report {
     struct mpl_plan plan; /* of the most likely alternative that is left */
     char id[128];
     double risk;
-    bool uses_readings, has_all_ranks;
+    bool uses_readings, has_all_ranks, has_peaks_only;
     struct mpl_alternative *alternatives;
     size_t alternative_count, kept_count, best;
     struct mpl_hypothesis hypotheses[MPL_MAX_HYPOTHESES];

@@ -18,14 +18,16 @@ static uint64_t device_bytes(const struct mpl_alternative *a)
 }
 
 /* The quantities that ranks, peak and alternatives share. */
-static void put_quantities(struct out *out, json_t *object, const struct mpl_alternative *a)
+static void put_quantities(struct out *out, json_t *object, const struct memplan_report *report,
+                           const struct mpl_alternative *a)
 {
     put(out, object, "live_bytes", bytes(a->estimate.live_peak));
     put(out, object, "allocated_bytes", bytes(a->estimate.unlimited.allocated_peak));
     put(out, object, "reserved_bytes", bytes(a->estimate.unlimited.reserved_peak));
-    put(out, object, "needs_bytes",
-        json_pack("[o, o]", bytes(a->estimate.needs.low_bytes),
-                  bytes(a->estimate.needs.high_bytes)));
+    if (!report->has_peaks_only)
+        put(out, object, "needs_bytes",
+            json_pack("[o, o]", bytes(a->estimate.needs.low_bytes),
+                      bytes(a->estimate.needs.high_bytes)));
     put(out, object, "device_bytes", bytes(device_bytes(a)));
 }
 
@@ -101,11 +103,14 @@ static json_t *peak(struct out *out, const struct memplan_report *report)
     const struct mpl_composition *c = &a->estimate.composition;
     json_t *object = json_object();
 
-    put_quantities(out, object, a);
+    put_quantities(out, object, report, a);
     if (report->survival >= 0)
         put(out, object, "survival_probability", json_real(report->survival));
-    put(out, object, "interval", interval(out, a));
+    if (!report->has_peaks_only)
+        put(out, object, "interval", interval(out, a));
     put(out, object, "error", json_real(a->error));
+    if (report->has_peaks_only)
+        return object;
     put(out, object, "phase", text(mpl_phase_name(c->phase)));
     put(out, object, "step", json_integer(c->step));
     put(out, object, "moments", mpl_out_moments(out, &a->estimate));
@@ -189,7 +194,7 @@ static json_t *ranks(struct out *out, const struct memplan_report *report)
         if (class)
             put(out, object, "ranks", text(class->ranks));
         if (i == 0)
-            put_quantities(out, object, a);
+            put_quantities(out, object, report, a);
         else if (a->figures[i].is_known)
             put_figures(out, object, &a->figures[i]);
         push(out, array, object);
@@ -281,7 +286,7 @@ static json_t *alternative(struct out *out, const struct memplan_report *report,
     put(out, object, "weight", json_real(a->weight));
     if (a->is_excluded)
         put(out, object, "excluded_by", text(a->excluded_by));
-    put_quantities(out, figures, a);
+    put_quantities(out, figures, report, a);
     if (a->survival >= 0)
         put(out, figures, "survival_probability", json_real(a->survival));
     put(out, object, "peak", figures);

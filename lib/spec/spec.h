@@ -99,6 +99,20 @@ enum memplan_status mpl_spec_identity(const struct mpl_spec *spec, struct mempla
 
 /** Path of the i-th demand, NULL past the last: a larger value asks for more memory. */
 const char *mpl_demand_at(size_t i);
+/**
+ * Writes down in each observation that the plan's value of a field was its own, where it says
+ * nothing of that field: so that the field may be changed and the readings stay what they were. A
+ * field that the plan leaves open, and the length, which each observation has, are left as they are.
+ */
+enum memplan_status mpl_spec_pin_readings(struct mpl_spec *spec, const char *path,
+                                          struct memplan_error *err);
+
+/**
+ * The row of a dotted path, or of its last names: of those that end so, the one in the fewest
+ * sections. MEMPLAN_ERR_VALUE: none, several, or a name that stands for another field.
+ */
+enum memplan_status mpl_spec_find_field(const char *name, size_t *index_out,
+                                        struct memplan_error *err);
 
 /** Row i of the field table in its public form; false past the last row. */
 bool mpl_spec_field(size_t i, struct memplan_field *field_out);

@@ -67,6 +67,11 @@ static enum memplan_status compare_all(struct mpl_estimator *estimator, struct m
     return status;
 }
 
+static enum mpl_estimate_depth depth_of(const struct memplan_report *report)
+{
+    return report->has_peaks_only ? MPL_ESTIMATE_PEAKS : MPL_ESTIMATE_ALL;
+}
+
 static enum memplan_status judge_worst(struct mpl_estimator *estimator, struct mpl_plan *plan,
                                        struct memplan_report *report, struct mpl_alternative *a,
                                        struct memplan_error *err)
@@ -81,8 +86,8 @@ static enum memplan_status judge_worst(struct mpl_estimator *estimator, struct m
         status = compare_all(estimator, plan, a, err);
     a->rank = plan->parallelism.rank = a->ranks.of[0].first;
     if (!status && !report->has_all_ranks && a->rank == 0) /* which was traced */
-        return mpl_estimate_rest(estimator, plan, MPL_ESTIMATE_ALL, &a->estimate, err);
-    return status ? status : mpl_estimate_run(estimator, plan, MPL_ESTIMATE_ALL, &a->estimate, err);
+        return mpl_estimate_rest(estimator, plan, depth_of(report), &a->estimate, err);
+    return status ? status : mpl_estimate_run(estimator, plan, depth_of(report), &a->estimate, err);
 }
 
 enum memplan_status mpl_ranks_estimate(struct mpl_estimator *estimator, struct mpl_plan *plan,
@@ -97,11 +102,11 @@ enum memplan_status mpl_ranks_estimate(struct mpl_estimator *estimator, struct m
     a->rank = plan->parallelism.rank;
     estimator->ranks = is_given ? NULL : &a->ranks;
     estimator->ranks_arena = &report->arena;
-    status = mpl_estimate_trace(estimator, plan, true, &a->estimate, err);
+    status = mpl_estimate_trace(estimator, plan, !report->has_peaks_only, &a->estimate, err);
     estimator->ranks = NULL;
     if (status)
         return status;
     if (a->ranks.count > 1)
         return judge_worst(estimator, plan, report, a, err);
-    return mpl_estimate_rest(estimator, plan, MPL_ESTIMATE_ALL, &a->estimate, err);
+    return mpl_estimate_rest(estimator, plan, depth_of(report), &a->estimate, err);
 }

@@ -82,11 +82,16 @@ static enum memplan_status predict_one(const struct mpl_spec *spec, struct mempl
     const struct mpl_observation *o = &report->plan.observations[i];
     struct mpl_prediction *p = &alternative->predictions[i];
     const struct mpl_capacity *c = &alternative->capacity;
+    struct mpl_capacity own;
     struct mpl_estimate estimate;
     enum memplan_status status;
 
     p->survival = -1;
     status = mpl_spec_bind_reading(spec, alternative->combination, i, plan, err);
+    if (!status && o->has_set) { /* maybe on another card, or with other groups */
+        status = mpl_capacity_find(plan, &own, err);
+        c = &own;
+    }
     if (status)
         return status;
     mpl_capacity_complete_plan(c, plan);

@@ -2,6 +2,7 @@
 /* Stage "verdict": fits, does not fit, inside the margin, cannot tell. */
 #include "verdict/verdict.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* Below this chance a run is said not to fit; between here and 1 - risk it is inside the margin. */
@@ -21,19 +22,22 @@ enum memplan_verdict mpl_verdict_of(double survival, double risk)
     return survival < EVEN_CHANCE ? MEMPLAN_DOES_NOT_FIT : MEMPLAN_INSIDE_MARGIN;
 }
 
-/* Lowest and highest end of the bands that are left. */
+/* Lowest and highest end of the bands that are left; without bands, of what is allocated. */
 static void span_of_needs(const struct memplan_report *report, double *low, double *high)
 {
+    const bool has_needs = !report->has_peaks_only;
+
     *low = *high = -1;
     for (size_t a = 0; a < report->alternative_count; a++) {
         const struct mpl_alternative *alternative = &report->alternatives[a];
+        const struct mpl_estimate *e = &alternative->estimate;
+        const uint64_t allocated = e->unlimited.allocated_peak;
 
         if (alternative->is_excluded)
             continue;
-        if (*low < 0 || (double)alternative->estimate.needs.low_bytes < *low)
-            *low = (double)alternative->estimate.needs.low_bytes;
-        if ((double)alternative->estimate.needs.high_bytes > *high)
-            *high = (double)alternative->estimate.needs.high_bytes;
+        *low =
+            fmin(*low < 0 ? INFINITY : *low, (double)(has_needs ? e->needs.low_bytes : allocated));
+        *high = fmax(*high, (double)(has_needs ? e->needs.high_bytes : allocated));
     }
 }
 
@@ -67,9 +71,9 @@ static void explain(struct memplan_report *report)
     else
         snprintf(needs, sizeof(needs), "%.1f to %.1f GiB", gib(low), gib(high));
     snprintf(report->reason, sizeof(report->reason),
-             "%s: PyTorch's allocator needs %s%s, the card can give it about %.1f GiB; the chance "
+             "%s: PyTorch's allocator %s %s%s, the card can give it about %.1f GiB; the chance "
              "that every rank survives is %s.",
-             opening(report->verdict), needs,
+             opening(report->verdict), report->has_peaks_only ? "allocates" : "needs", needs,
              report->kept_count > 1 ? " over what the plan leaves open" : "",
              gib((double)c->usable_bytes), chance);
 }

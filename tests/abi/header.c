@@ -23,6 +23,16 @@ _Static_assert(offsetof(struct memplan_library, size) == 0, "size must come firs
 _Static_assert(offsetof(struct memplan_identity, size) == 0, "size must come first");
 _Static_assert(offsetof(struct memplan_identity, demands) == sizeof(size_t) + 104, "demands moved");
 _Static_assert(sizeof(struct memplan_demand) == 16, "demands changed their size");
+_Static_assert(offsetof(struct memplan_search_options, size) == 0, "size must come first");
+_Static_assert(offsetof(struct memplan_search_result, size) == 0, "size must come first");
+_Static_assert(offsetof(struct memplan_point, size) == 0, "size must come first");
+_Static_assert(offsetof(struct memplan_point, summary) + sizeof(struct memplan_summary) ==
+                   sizeof(struct memplan_point),
+               "a summary may grow: it must come last");
+
+_Static_assert(MEMPLAN_TREND_LEVEL == 0 && MEMPLAN_TREND_RISES == 1 && MEMPLAN_TREND_FALLS == 2 &&
+                   MEMPLAN_TREND_TURNS == 3,
+               "trends are stable");
 
 _Static_assert(sizeof(struct memplan_entry) == 2 * sizeof(char *), "entries changed their size");
 
