@@ -54,6 +54,25 @@ const struct option_row options_exec[] = {
     {0},
 };
 
+const struct option_row options_search[] = {
+    {"from", "A", "least value that is tried; else the field's own", OPTION_TEXT, AT(from), NULL},
+    {"to", "B", "largest value that is tried; else the field's own", OPTION_TEXT, AT(to), NULL},
+    {"multiple-of", "N", "only multiples of N (1 MiB of sizes, 128 of sequence_length, else 1)",
+     OPTION_TEXT, AT(multiple_of), NULL},
+    {"json", NULL, "print the answer and every value tried as JSON", OPTION_FLAG, AT(json), NULL},
+    {0},
+};
+
+const struct option_row options_sweep[] = {
+    {"peaks-only", NULL, "leave the band of needs out, which takes most of the time", OPTION_FLAG,
+     AT(peaks_only), NULL},
+    {"tsv", NULL, "print tab separated values, sizes in bytes", OPTION_FLAG, AT(tsv), NULL},
+    {"svg", "FILE", "draw memory over the field, the card and the plan's observations", OPTION_TEXT,
+     AT(svg), NULL},
+    {"json", NULL, "print the points as JSON", OPTION_FLAG, AT(json), NULL},
+    {0},
+};
+
 const struct option_row options_replay[] = {
     {"conf", "SETTINGS",
      "allocator settings to try, as in PYTORCH_CUDA_ALLOC_CONF; may be repeated", OPTION_CONF, 0,

@@ -39,6 +39,9 @@ struct settings {
     const char *svg, *pytorch;
     double fraction;
     uint64_t total_bytes, context_bytes, until;
+    /* of max, min and sweep; read once the field is known */
+    const char *from, *to, *multiple_of;
+    bool tsv, peaks_only;
     struct assignment *assignments;
     size_t assignment_count;
     json_t *probe; /* of this machine, for --gpu auto; owned */
@@ -81,6 +84,8 @@ struct option_set {
 extern const struct option_row options_plan[];     /* what to estimate */
 extern const struct option_row options_estimate[]; /* how to print it */
 extern const struct option_row options_exec[];
+extern const struct option_row options_search[]; /* of max and min */
+extern const struct option_row options_sweep[];
 extern const struct option_row options_replay[];
 extern const struct option_row options_read_log[];
 extern const struct option_row options_probe[];

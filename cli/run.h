@@ -21,6 +21,10 @@ enum run_want {
     RUN_SUGGESTIONS = 1 << 1,
 };
 
+/** The plan in *input as settings change it. *plan_out is new. On failure *err is filled. */
+enum memplan_status run_load(const struct settings *settings, const struct input *input,
+                             struct memplan_plan **plan_out, struct memplan_error *err);
+
 /** Estimates the plan in *input as settings change it; stage is a bit of enum memplan_stage, or 0.
  * On failure *err is filled, and *run is empty. */
 enum memplan_status run_estimate(const struct settings *settings, const struct input *input,
