@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api_plan.h"
+#include "api.h"
 #include "base/fail.h"
 #include "emit/report_json.h"
 #include "pipeline.h"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api.h"
 #include "base/bytes.h"
 #include "base/fail.h"
 #include "spec/fields.h"
@@ -118,15 +119,26 @@ static void keep_first_skipped(struct varied *v, int64_t value, const struct mem
     snprintf(r->skipped_text, sizeof(r->skipped_text), "%.255s", err->text);
 }
 
-static bool is_possible(void *context, int64_t value)
+static bool is_ours(enum memplan_status status)
+{
+    return status == MEMPLAN_ERR_NOMEM || status == MEMPLAN_ERR_ARG ||
+           status == MEMPLAN_ERR_INTERNAL;
+}
+
+static enum memplan_status look(void *context, int64_t value, bool *is_possible,
+                                struct memplan_error *err)
 {
     struct varied *v = context;
-    struct memplan_error err = {0};
+    enum memplan_status status = set_value(v, value, err);
 
-    if (!set_value(v, value, &err) && !memplan_plan_check(v->plan, &err))
-        return true;
-    keep_first_skipped(v, value, &err);
-    return false;
+    if (!status)
+        status = memplan_plan_check(v->plan, err);
+    *is_possible = !status;
+    if (!status || is_ours(status))
+        return status;
+    keep_first_skipped(v, value, err);
+    mpl_fail_clear(err);
+    return MEMPLAN_OK;
 }
 
 static enum memplan_status estimate(struct varied *v, int64_t value, bool peaks_only,
@@ -273,14 +285,28 @@ static enum memplan_status tell(struct varied *v, struct memplan_error *err)
     return status;
 }
 
+/* The value that the plan has; 0: none, or the plan is no possible run. */
+static int64_t value_now(const struct memplan_plan *plan, const struct mpl_field *field)
+{
+    struct mpl_plan *bound = malloc(sizeof(*bound));
+    int64_t value = 0;
+
+    if (bound && field->type != MPL_FIELD_NUMBER && field->offset != MPL_FIELD_NOWHERE &&
+        !mpl_spec_bind(plan->spec, 0, bound, NULL, NULL))
+        memcpy(&value, (const char *)bound + field->offset, sizeof(value));
+    free(bound);
+    return value;
+}
+
 static enum memplan_status find(const struct memplan_plan *plan, struct varied *v,
                                 struct memplan_error *err)
 {
-    struct mpl_boundary_search search = {.judge = judge, .is_possible = is_possible, .context = v};
+    struct mpl_boundary_search search = {.judge = judge, .look = look, .context = v};
     enum memplan_status status;
 
     if ((status = set_up(v, err)) || (status = copy_plan(plan, v, err)))
         return status;
+    search.hint = value_now(plan, v->field);
     search.from = v->search->result.from;
     search.to = v->search->result.to;
     search.grain = v->search->result.multiple_of;

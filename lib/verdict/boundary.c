@@ -7,7 +7,8 @@
 #include "base/fail.h"
 
 #define NEAR    64   /* values looked at around one that is impossible */
-#define WALK    4096 /* and from a bound on, before a gap counts as empty */
+#define WALK    512  /* and beyond those in a wide gap, before it counts as empty */
+#define NARROW  4096 /* a gap in which every value is looked at */
 #define STRETCH 8    /* the scan's step is at most this part of the range */
 #define WIGGLE  1000 /* a change below 1 in so many is none */
 #define NOWHERE UINT64_MAX
@@ -20,6 +21,8 @@ struct finder {
     enum memplan_status status;
     int64_t first;
     uint64_t count; /* of multiples in the range */
+    int64_t refused[MPL_BOUNDARY_MOST];
+    size_t refused_count;
 };
 
 static int64_t value_of(const struct finder *f, uint64_t number)
@@ -56,11 +59,13 @@ static const struct mpl_judged *judge(struct finder *f, uint64_t number)
 
     if (is_judged(b, place, judged.value))
         return &b->judged[place];
-    if (b->count == MPL_BOUNDARY_MOST)
+    if (b->count + f->refused_count == MPL_BOUNDARY_MOST)
         b->is_spent = true;
     if (f->status || b->is_spent)
         return NULL;
     f->status = f->search->judge(f->search->context, judged.value, &judged, f->err);
+    if (!f->status && judged.side == MPL_SIDE_INVALID)
+        f->refused[f->refused_count++] = judged.value;
     if (f->status || judged.side == MPL_SIDE_INVALID)
         return NULL;
     memmove(&b->judged[place + 1], &b->judged[place], (b->count - place) * sizeof(*b->judged));
@@ -69,12 +74,26 @@ static const struct mpl_judged *judge(struct finder *f, uint64_t number)
     return &b->judged[place];
 }
 
+/* A value that seemed possible and was judged to be no run. */
+static bool is_refused(const struct finder *f, int64_t value)
+{
+    for (size_t i = 0; i < f->refused_count; i++)
+        if (f->refused[i] == value)
+            return true;
+    return false;
+}
+
 static bool is_possible(struct finder *f, uint64_t number)
 {
-    if (f->search->is_possible(f->search->context, value_of(f, number)))
-        return true;
-    f->b->skipped++;
-    return false;
+    const int64_t value = value_of(f, number);
+    bool possible = false;
+
+    if (f->status || is_refused(f, value))
+        return false;
+    f->status = f->search->look(f->search->context, value, &possible, f->err);
+    if (!f->status && !possible)
+        f->b->skipped++;
+    return !f->status && possible;
 }
 
 /* The first possible number from one on, before `end`, of at most so many; NOWHERE: none. */
@@ -108,6 +127,24 @@ static uint64_t scan_step(const struct finder *f, uint64_t number)
     return step ? step : 1;
 }
 
+/* Where few values are possible, one that is said to be so is, or half of it, or twice: the first
+ * of them in a piece. */
+static uint64_t hinted(struct finder *f, uint64_t number, uint64_t end)
+{
+    const int64_t low = value_of(f, number), high = value_of(f, end - 1);
+    int64_t value = f->search->hint;
+
+    while (value > high && value % 2 == 0)
+        value /= 2;
+    if (value <= 0 || value > high)
+        return NOWHERE;
+    if (value < low)
+        value *= (low - 1) / value + 1;
+    if (value > high || value % f->search->grain != 0)
+        return NOWHERE;
+    return is_possible(f, number_of(f, value)) ? number_of(f, value) : NOWHERE;
+}
+
 /* What fails by far, and takes more with each step, is not tried with larger values still. */
 static bool is_hopeless(const struct mpl_judged *last, const struct mpl_judged *now)
 {
@@ -125,7 +162,8 @@ static void scan(struct finder *f)
         const uint64_t step = scan_step(f, number);
         const bool is_last = f->count - number <= step;
         const uint64_t end = is_last ? f->count : number + step;
-        const uint64_t at = next_possible(f, number, end, NEAR);
+        const uint64_t near = next_possible(f, number, end, NEAR);
+        const uint64_t at = near == NOWHERE && end - number > NEAR ? hinted(f, number, end) : near;
         const struct mpl_judged *now = at == NOWHERE ? NULL : judge(f, at);
 
         if (now && at < f->count - 1 &&
@@ -158,10 +196,23 @@ static uint64_t between(struct finder *f, uint64_t low, uint64_t high)
     found = next_possible(f, middle, high, NEAR);
     if (found == NOWHERE)
         found = last_possible(f, middle - 1, low, NEAR);
+    if (found != NOWHERE || high - low <= 2 * NEAR)
+        return found;
+    if (high - low <= NARROW) {
+        found = next_possible(f, middle + NEAR, high, NARROW);
+        return found != NOWHERE || middle - low <= NEAR
+                   ? found
+                   : last_possible(f, middle - 1 - NEAR, low, NARROW);
+    }
+    found = hinted(f, middle, high);
+    if (found == NOWHERE && middle > low + 1)
+        found = hinted(f, low + 1, middle);
     if (found == NOWHERE && high - middle > NEAR)
         found = next_possible(f, middle + NEAR, high, WALK);
     if (found == NOWHERE && middle - low > NEAR)
         found = last_possible(f, middle - 1 - NEAR, low, WALK);
+    if (found == NOWHERE)
+        f->b->is_spent = true; /* something may lie between them unseen */
     return found;
 }
 
@@ -181,8 +232,6 @@ static void close_gap(struct finder *f, uint64_t *fitting, uint64_t *failing)
             *fitting = middle;
         else if (judged)
             *failing = middle;
-        else
-            return; /* it seemed possible, and was not */
     }
 }
 
@@ -249,7 +298,7 @@ static void find_boundary(struct finder *f)
         else if (is_up)
             failing = f->count;
         else
-            return; /* below it the scan found nothing possible */
+            failing = 0; /* which is not possible, or it would have been judged */
         inner = inner_limit(f, place, is_up);
         outer = failing;
         close_gap(f, &fitting, &failing);

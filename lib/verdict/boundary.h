@@ -31,11 +31,14 @@ struct mpl_boundary_search {
     /* Fills *judged but for the value. Anything but MEMPLAN_OK ends the search with it. */
     enum memplan_status (*judge)(void *context, int64_t value, struct mpl_judged *judged,
                                  struct memplan_error *err);
-    bool (*is_possible)(void *context, int64_t value); /* cheap; false: judged INVALID unseen */
+    /* Cheap: a value that is not possible is INVALID unseen. */
+    enum memplan_status (*look)(void *context, int64_t value, bool *is_possible,
+                                struct memplan_error *err);
     void *context;
     int64_t from, to; /* inclusive */
     int64_t grain;    /* only multiples of it; at least 1 */
     bool wants_least; /* the least value that fits, in place of the largest */
+    int64_t hint;     /* a value that may be possible where few are, and its multiples; 0: none */
 };
 
 /** How what a run takes depends on the field, over the values judged. */
@@ -49,7 +52,7 @@ struct mpl_boundary {
     bool is_proven; /* the next possible value, judged[beyond], does not */
     size_t found, beyond;
     bool is_cut;   /* the scan ended below `to`, at the last of judged */
-    bool is_spent; /* MPL_BOUNDARY_MOST were judged: the gap may not be closed */
+    bool is_spent; /* the gap may not be closed: too many values, or too many that are no run */
     bool has_hole; /* what fits is not one stretch, and neither is what fails; hole[]: an example */
     int64_t hole[3];
     enum mpl_trend trend;

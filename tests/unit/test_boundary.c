@@ -14,14 +14,21 @@ struct world {
     int64_t divisor, rest;       /* possible: value % divisor == rest */
     int64_t end;                 /* not computed from here on; 0: never */
     bool falls;
+    int64_t refuses; /* what is not a multiple of it is judged to be no run; 0: nothing */
     int64_t judged;
 };
 
-static bool is_possible(void *context, int64_t value)
+static bool is_possible(const struct world *w, int64_t value)
 {
-    const struct world *w = context;
-
     return !w->divisor || value % w->divisor == w->rest;
+}
+
+static enum memplan_status look(void *context, int64_t value, bool *possible,
+                                struct memplan_error *err)
+{
+    (void)err;
+    *possible = is_possible(context, value);
+    return MEMPLAN_OK;
 }
 
 static bool fits(const struct world *w, int64_t value)
@@ -37,6 +44,10 @@ static enum memplan_status judge(void *context, int64_t value, struct mpl_judged
     (void)err;
     ck_assert_msg(is_possible(w, value), "%lld is not possible", (long long)value);
     w->judged++;
+    if (w->refuses && value % w->refuses) {
+        judged->side = MPL_SIDE_INVALID;
+        return MEMPLAN_OK;
+    }
     judged->side = w->end && value >= w->end ? MPL_SIDE_END
                    : fits(w, value)          ? MPL_SIDE_FITS
                                              : MPL_SIDE_FAILS;
@@ -49,7 +60,7 @@ static enum memplan_status judge(void *context, int64_t value, struct mpl_judged
 static struct mpl_boundary_search search_of(struct world *w, int64_t from, int64_t to,
                                             int64_t grain, bool wants_least)
 {
-    return (struct mpl_boundary_search){judge, is_possible, w, from, to, grain, wants_least};
+    return (struct mpl_boundary_search){judge, look, w, from, to, grain, wants_least, w->divisor};
 }
 
 #define NONE INT64_MIN
@@ -75,6 +86,8 @@ static const struct {
     {{.high = 6000, .hole_low = 1500, .hole_high = 3000}, 1, 1 << 20, 1, false, 6000, 6001, true},
     {{.high = 1000, .end = 256}, 1, 1 << 20, 1, false, 128, NONE, false},
     {{.high = 999, .hole_low = 990, .hole_high = 997}, 1, 1 << 20, 1, false, 999, 1000, true},
+    {{.high = 100000, .divisor = 3000}, 1, 1 << 20, 1, false, 99000, 102000, false},
+    {{.high = 100, .refuses = 3}, 1, 200, 1, false, 99, 102, false},
     {{.high = INT64_MAX / 2}, INT64_MAX - 9, INT64_MAX, 1, false, NONE, NONE, false},
 };
 

@@ -247,6 +247,54 @@ START_TEST(log_without_memory)
 }
 END_TEST
 
+/* A search over few values. NOMEM, or the value is there. */
+static enum memplan_status search(int64_t *value)
+{
+    const struct memplan_search_options options = {.size = sizeof(options),
+                                                   .field = "micro_batch_size",
+                                                   .has_from = 1,
+                                                   .has_to = 1,
+                                                   .from = 1,
+                                                   .to = 3};
+    struct memplan_search_result result = {.size = sizeof(result)};
+    struct memplan_search *search = NULL;
+    struct memplan_plan *plan = NULL;
+    const char *text = TINY_PLAN("64", "1073741824");
+    enum memplan_status status = memplan_plan_load(text, strlen(text), "plan", &plan, NULL);
+
+    if (!status)
+        status = memplan_search(plan, &options, &search, NULL);
+    if (!status)
+        status = memplan_search_describe(search, &result, NULL);
+    *value = result.value;
+    memplan_search_free(search);
+    memplan_plan_free(plan);
+    return status;
+}
+
+START_TEST(search_without_memory)
+{
+    size_t live_before = heap.live_count, total;
+    int64_t value = 0;
+
+    heap.fail_at = heap.count = 0;
+    ck_assert_int_eq(search(&value), MEMPLAN_OK);
+    ck_assert_int_eq(value, 3);
+    total = heap.count;
+    for (size_t n = 1; n <= total; n += 1 + total / MOST_RUNS) {
+        enum memplan_status status;
+
+        heap.count = 0;
+        heap.fail_at = n;
+        status = search(&value);
+        heap.fail_at = 0;
+        ck_assert_uint_eq(heap.live_count, live_before);
+        ck_assert_msg(status == MEMPLAN_ERR_NOMEM || (!status && value == 3),
+                      "allocation %zu: %d, %lld", n, (int)status, (long long)value);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("oom");
@@ -256,5 +304,6 @@ int main(void)
     tcase_add_loop_test(tcase, all_allocations_fail_from_one_on, 0, ROWS(plan_table));
     tcase_add_test(tcase, schema_without_memory);
     tcase_add_test(tcase, log_without_memory);
+    tcase_add_test(tcase, search_without_memory);
     return test_run("oom", tcase);
 }
