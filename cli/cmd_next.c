@@ -49,8 +49,7 @@ static int propose(const struct settings *settings, const struct input *input)
     struct memplan_error err;
     int code = find_field(&next);
 
-    next.step = settings->multiple_of
-                    ? (int64_t)(settings->multiple_of >> 30 ? 1 << 30 : settings->multiple_of)
+    next.step = settings->step     ? (int64_t)(settings->step >> 30 ? 1 << 30 : settings->step)
                 : next.demand == 0 ? 128
                                    : 1;
     if (!code && run_load(settings, input, &next.plan, &err))

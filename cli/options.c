@@ -141,7 +141,7 @@ const struct option_row options_history[] = {
 const struct option_row options_next[] = {
     {"field", "FIELD", "what to change (training.sequence_length)", OPTION_TEXT, AT(field), NULL},
     {"multiple-of", "N", "propose multiples of N (128 tokens, 1 of other fields)", OPTION_COUNT,
-     AT(multiple_of), NULL},
+     AT(step), NULL},
     {"explore", NULL, "propose the run that would tell most, not the largest safe one", OPTION_FLAG,
      AT(explore), NULL},
     {"json", NULL, "print the proposal as JSON", OPTION_FLAG, AT(json), NULL},

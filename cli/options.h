@@ -31,7 +31,7 @@ struct settings {
     const char *bytes, *metric, *log;
     bool ran, oom;
     const char *field;
-    uint64_t multiple_of;
+    uint64_t step;
     bool explore;
     /* of replay */
     const char *confs[SETTINGS_MOST_CONFS];

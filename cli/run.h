@@ -31,10 +31,6 @@ enum memplan_status run_estimate(const struct settings *settings, const struct i
                                  unsigned want, uint32_t stage, struct run *run,
                                  struct memplan_error *err);
 
-/** The plan in *input as settings change it; *plan_out is new. */
-enum memplan_status run_load(const struct settings *settings, const struct input *input,
-                             struct memplan_plan **plan_out, struct memplan_error *err);
-
 /** The report as JSON text, or the ledger's refusal; free with memplan_free. */
 enum memplan_status run_to_json(const struct run *run, char **text_out, struct memplan_error *err);
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api_plan.h"
 #include "api.h"
 #include "base/fail.h"
 #include "emit/report_json.h"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "api_plan.h"
+#include "api.h"
 #include "base/fail.h"
 
 enum memplan_status memplan_plan_identity(const struct memplan_plan *plan,
