@@ -475,6 +475,82 @@ MEMPLAN_API enum memplan_status memplan_replay_to_svg(const struct memplan_repla
                                                       char **svg_out, struct memplan_error *err);
 
 MEMPLAN_API void memplan_replay_free(struct memplan_replay *replay); /**< NULL is accepted */
+
+/* ---- packing -----------------------------------------------------------------------------------
+ * What training code makes of samples of given lengths: packs, batches, steps of an epoch.
+ */
+
+struct memplan_packs; /**< the packs of one rule at one length; immutable */
+
+/** How to pack. Set size to sizeof(struct memplan_pack_options) and the rest to 0 for the defaults.
+ */
+struct memplan_pack_options {
+    size_t size;
+    const char *rule;          /**< a name of memplan_pack_rule_entry */
+    uint64_t sequence_length;  /**< tokens of one pack, 1 .. 16777216 */
+    uint64_t world_size;       /**< data-parallel ranks; 0: 1 */
+    uint64_t micro_batch_size; /**< rows of one rank's batch; 0: 1 */
+    uint64_t accumulation;     /**< micro batches of one optimizer step; 0: 1 */
+    uint64_t map_batch;        /**< samples that TRL's rules pack at once; 0: 1000 */
+    uint64_t multiple_of;      /**< padded rows are a multiple of so many tokens; 0: 1 */
+    uint64_t seed;             /**< of the order in which samples or packs are drawn */
+};
+
+/** Packs count samples of the given lengths (tokens, at most 1073741824 each; 268435456 samples).
+ * *packs_out is new; untouched on failure. */
+MEMPLAN_API enum memplan_status memplan_pack(const uint32_t *lengths, size_t count,
+                                             const struct memplan_pack_options *options,
+                                             struct memplan_packs **packs_out,
+                                             struct memplan_error *err);
+
+/** Sums over one epoch and all ranks. tokens + added = packed + truncated + dropped + target. Set
+ * size to sizeof(struct memplan_pack_summary) first. */
+struct memplan_pack_summary {
+    size_t size;
+    uint64_t samples, tokens;                     /**< that were given */
+    uint64_t truncated_samples, truncated_tokens; /**< cut at the length; tokens that are lost */
+    uint64_t dropped_samples, dropped_tokens;     /**< in no pack */
+    uint64_t split_samples;                       /**< that go on in another pack */
+    uint64_t added_tokens;                        /**< put between samples */
+    uint64_t target_tokens;                       /**< that are labels only */
+    uint64_t packs, packed_tokens;
+    uint64_t pieces;                       /**< samples in packs; one that is split counts again */
+    uint64_t fewest_samples, most_samples; /**< of one pack */
+    uint64_t batches;                      /**< of all ranks */
+    uint64_t batch_tokens, padding_tokens; /**< of input_ids, padding included; padding alone */
+    uint64_t shortest, longest;            /**< tokens of one row of a batch */
+    uint64_t steps;                        /**< optimizer steps of one epoch */
+};
+
+MEMPLAN_API enum memplan_status memplan_packs_summary(const struct memplan_packs *packs,
+                                                      struct memplan_pack_summary *summary,
+                                                      struct memplan_error *err);
+
+/** The i-th pack, in the order in which they are made; returns 0 past the last one. */
+MEMPLAN_API int memplan_packs_entry(const struct memplan_packs *packs, size_t i,
+                                    uint32_t *tokens_out, uint32_t *samples_out);
+
+/** Batches whose rows are of one length. Frozen. */
+struct memplan_pack_length {
+    uint64_t length, rows, count;
+};
+
+/** The i-th length of batches, ascending; returns 0 past the last one. */
+MEMPLAN_API int memplan_packs_length(const struct memplan_packs *packs, size_t i,
+                                     struct memplan_pack_length *length_out);
+
+MEMPLAN_API void memplan_packs_free(struct memplan_packs *packs); /**< NULL is accepted */
+
+/** One packing rule. All text is static. */
+struct memplan_pack_rule {
+    const char *name;
+    const char *help;   /**< one line, no full stop */
+    const char *source; /**< the code and the release that it was read from */
+};
+
+/** The i-th rule; returns 0 past the last one. */
+MEMPLAN_API int memplan_pack_rule_entry(size_t i, struct memplan_pack_rule *rule_out);
+
 /* ---- logs --------------------------------------------------------------------------------------
  * Out-of-memory messages of PyTorch and of what it calls, read from the text of a run. The caller
  * feeds bytes as they come; memory does not grow with the log.

@@ -25,6 +25,7 @@ estimate: table timeline spec step replay
 verdict: table timeline spec replay estimate
 emit: table timeline spec replay estimate verdict
 log:
+pack:
 '
 
 # shellcheck disable=SC2046 # our own file names hold no spaces
