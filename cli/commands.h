@@ -28,6 +28,7 @@ int cmd_max(const struct settings *settings);
 int cmd_min(const struct settings *settings);
 int cmd_sweep(const struct settings *settings);
 int cmd_replay(const struct settings *settings);
+int cmd_pack(const struct settings *settings);
 int cmd_probe(const struct settings *settings);
 int cmd_list(const struct settings *settings);
 int cmd_read_log(const struct settings *settings);

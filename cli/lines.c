@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Lines of standard input, of any length up to a limit. */
+/* Lines of a file or of standard input, of any length up to a limit. */
 #include "lines.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,13 +21,13 @@ static int grow(struct lines *line)
     return 0;
 }
 
-int lines_read(struct lines *line, size_t most)
+int lines_read_from(struct lines *line, FILE *file, const char *source, size_t most)
 {
     int c;
 
     line->len = 0;
     line->too_long = false;
-    while ((c = getc_unlocked(stdin)) != EOF && c != '\n') {
+    while ((c = getc_unlocked(file)) != EOF && c != '\n') {
         if (line->len == line->room && line->len < most && grow(line))
             return CLI_INTERNAL;
         if (line->len < most)
@@ -36,11 +35,16 @@ int lines_read(struct lines *line, size_t most)
         else
             line->too_long = true;
     }
-    if (c == EOF && ferror(stdin)) {
-        message_print("stdin: cannot be read");
+    if (c == EOF && ferror(file)) {
+        message_print("%s: cannot be read", source);
         return CLI_INVALID;
     }
     return c == EOF && !line->len ? EOF : 0;
+}
+
+int lines_read(struct lines *line, size_t most)
+{
+    return lines_read_from(line, stdin, "stdin", most);
 }
 
 bool lines_is_blank(const struct lines *line)

@@ -94,6 +94,36 @@ const struct option_row options_replay[] = {
     {0},
 };
 
+const struct option_row options_pack[] = {
+    {"rule", "RULE", "how samples are packed: speculators, trl-bfd and others", OPTION_TEXT,
+     AT(rule), NULL},
+    {"seq", "N[,N...]", "sequence lengths to compare, tokens", OPTION_TEXT, AT(lengths_list), NULL},
+    {"model", "PLAN", "plan of the run, a file or a preset's name: memory at each length",
+     OPTION_TEXT, AT(model), NULL},
+    {"gpu", "NAME", "card, by a part of its name; auto: of this machine", OPTION_NAME, 0,
+     "device.gpu"},
+    {"set", "FIELD=VALUE", "set any field of the plan; may be repeated", OPTION_SET, 0, NULL},
+    {"risk", "R", "largest accepted chance that a \"fits\" is wrong (0.01)", OPTION_RISK, AT(risk),
+     NULL},
+    {"no-readings", NULL, "leave the plan's observations out", OPTION_FLAG, AT(no_readings), NULL},
+    {"world", "N", "data-parallel ranks (the plan's, or 1)", OPTION_COUNT, AT(world), NULL},
+    {"batch", "N", "rows of one rank's micro batch (the plan's, or 1)", OPTION_COUNT, AT(rows),
+     NULL},
+    {"accumulate", "N", "micro batches of one step (the plan's, or 1)", OPTION_COUNT,
+     AT(accumulate), NULL},
+    {"member", "NAME", "of a line that is an object: the member that holds length or token ids",
+     OPTION_TEXT, AT(member), NULL},
+    {"map-batch", "N", "samples that TRL packs at once (1000)", OPTION_COUNT, AT(map_batch), NULL},
+    {"multiple-of", "N", "padded rows are a multiple of N tokens (1)", OPTION_COUNT,
+     AT(multiple_of), NULL},
+    {"seed", "N", "of the order in which samples or packs are drawn (0)", OPTION_WHOLE, AT(draw),
+     NULL},
+    {"before", "N", "also the chance of running out of memory before step N", OPTION_COUNT,
+     AT(before), NULL},
+    {"json", NULL, "print the results as JSON", OPTION_FLAG, AT(json), NULL},
+    {0},
+};
+
 const struct option_row options_read_log[] = {
     {"json", NULL, "print the messages as JSON", OPTION_FLAG, AT(json), NULL},
     {0},
@@ -231,6 +261,17 @@ static int read_count(const struct option_row *row, const char *argument, uint64
     return 0;
 }
 
+static int read_whole(const struct option_row *row, const char *argument, uint64_t *count)
+{
+    char *end;
+
+    errno = 0;
+    *count = strtoull(argument, &end, 10);
+    if (errno || end == argument || *end || *argument == '-')
+        return message_invalid("--%s %s: expected a whole number", row->name, argument);
+    return 0;
+}
+
 static int read_size(const struct option_row *row, const char *argument, uint64_t *bytes)
 {
     if (text_read_size(argument, bytes))
@@ -281,6 +322,8 @@ static int apply(const struct option_row *row, const char *argument, struct sett
         return read_size(row, argument, target);
     case OPTION_COUNT:
         return read_count(row, argument, target);
+    case OPTION_WHOLE:
+        return read_whole(row, argument, target);
     case OPTION_SHARE:
         return read_share(argument, target);
     case OPTION_RISK:

@@ -42,6 +42,9 @@ struct settings {
     /* of max, min and sweep; read once the field is known */
     const char *from, *to, *multiple_of;
     bool tsv, peaks_only;
+    /* of pack */
+    const char *rule, *lengths_list, *member;
+    uint64_t world, rows, accumulate, map_batch, multiple_of, draw, before;
     struct assignment *assignments;
     size_t assignment_count;
     json_t *probe; /* of this machine, for --gpu auto; owned */
@@ -55,6 +58,7 @@ enum option_kind {
     OPTION_CONF,  /* one more of confs */
     OPTION_SIZE,  /* uint64_t at offset, bytes: a number and B, KiB, MiB, GiB, KB, MB or GB */
     OPTION_COUNT, /* uint64_t at offset, above 0 */
+    OPTION_WHOLE, /* uint64_t at offset */
     OPTION_SHARE, /* double at offset, above 0, up to 1 */
     OPTION_RISK,  /* double at offset, above 0, below 0.5 */
     OPTION_TIME,  /* unsigned at offset, seconds, 1 to 3600 */
@@ -87,6 +91,7 @@ extern const struct option_row options_exec[];
 extern const struct option_row options_search[]; /* of max and min */
 extern const struct option_row options_sweep[];
 extern const struct option_row options_replay[];
+extern const struct option_row options_pack[];
 extern const struct option_row options_read_log[];
 extern const struct option_row options_probe[];
 extern const struct option_row options_help[];

@@ -494,6 +494,7 @@ struct memplan_pack_options {
     uint64_t map_batch;        /**< samples that TRL's rules pack at once; 0: 1000 */
     uint64_t multiple_of;      /**< padded rows are a multiple of so many tokens; 0: 1 */
     uint64_t seed;             /**< of the order in which samples or packs are drawn */
+    uint64_t shuffle;          /**< 1: the samples' own order is not known: shuffle them first */
 };
 
 /** Packs count samples of the given lengths (tokens, at most 1073741824 each; 268435456 samples).

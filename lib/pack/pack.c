@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "pack/random.h"
 
 enum memplan_status mpl_pack_nomem(struct mpl_packing *p)
 {
@@ -87,6 +88,8 @@ static enum memplan_status take_lengths(struct mpl_packing *p, const uint32_t *l
         p->summary.tokens += lengths[i];
     }
     p->summary.samples = p->count;
+    if (p->options.shuffle)
+        mpl_random_permute(p->options.seed, p->lengths, p->count);
     return MEMPLAN_OK;
 }
 

@@ -1,4 +1,5 @@
 for command in estimate check exec max min sweep probe replay list read-log record history next schema help; do
+for command in estimate check exec pack probe replay list read-log schema help; do
     memplan $command --help
     echo
 done
