@@ -118,8 +118,8 @@ const struct option_row options_pack[] = {
      AT(multiple_of), NULL},
     {"seed", "N", "of the order in which samples or packs are drawn (0)", OPTION_WHOLE, AT(draw),
      NULL},
-    {"before", "N", "also the chance of running out of memory before step N", OPTION_COUNT,
-     AT(before), NULL},
+    {"within", "N", "steps for the chance of running out of memory (an epoch's)", OPTION_COUNT,
+     AT(within), NULL},
     {"json", NULL, "print the results as JSON", OPTION_FLAG, AT(json), NULL},
     {0},
 };

@@ -44,7 +44,7 @@ struct settings {
     bool tsv, peaks_only;
     /* of pack */
     const char *rule, *lengths_list, *member;
-    uint64_t world, rows, accumulate, map_batch, multiple_of, draw, before;
+    uint64_t world, rows, accumulate, map_batch, multiple_of, draw, within;
     struct assignment *assignments;
     size_t assignment_count;
     json_t *probe; /* of this machine, for --gpu auto; owned */

@@ -165,7 +165,7 @@ double pack_memory_failure(const struct pack_candidate *candidate,
 
     if (!candidate->memory.count || candidate->memory.points[0].summary.survival_probability < 0)
         return -1;
-    for (size_t i = 0; memplan_packs_length(candidate->packs, i, &length); i++) {
+    for (size_t i = 0; drawn && memplan_packs_length(candidate->packs, i, &length); i++) {
         double chance;
 
         seen += length.count;

@@ -20,7 +20,7 @@ static double share_of(uint64_t part, uint64_t whole)
 
 static uint64_t steps_asked(const struct settings *settings, const struct pack_candidate *c)
 {
-    return settings->before ? settings->before : c->summary.steps;
+    return settings->within ? settings->within : c->summary.steps;
 }
 
 static const struct memplan_summary *longest_of(const struct pack_candidate *c)
@@ -123,7 +123,7 @@ static void print_failure(const struct pack_result *result, const struct pack_ca
     if (chance < 0)
         return;
     snprintf(lead, sizeof(lead), "%" PRIu64 ": ", c->sequence_length);
-    snprintf(sentence, sizeof(sentence), "chance of running out of memory before step %s: %s.",
+    snprintf(sentence, sizeof(sentence), "chance of running out of memory within %s steps: %s.",
              text_count(steps, count, sizeof(count)), text_chance(chance, share, sizeof(share)));
     text_wrap(stdout, lead, sentence);
 }
@@ -243,8 +243,8 @@ static json_t *memory_json(const struct pack_result *result, const struct pack_c
         json_array_append_new(batches, one);
     }
     return json_pack("{s:o, s:o, s:{s:I, s:o}}", "estimated", points, "batches", batches,
-                     "out_of_memory", "before_step", (json_int_t)steps_asked(settings, c), "chance",
-                     chance < 0 ? json_null() : json_real(chance));
+                     "out_of_memory", "within_steps", (json_int_t)steps_asked(settings, c),
+                     "chance", chance < 0 ? json_null() : json_real(chance));
 }
 
 int pack_print_json(const struct pack_result *result, const struct settings *settings)
