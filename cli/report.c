@@ -57,7 +57,8 @@ static void print_header(struct page *page, const json_t *report, const char *ti
     uint64_t ranks = report_bytes(field, "world_size");
     char *line;
 
-    line = text_format("%s: %llu tokens, batch %llu, %llu GPU%s, %s", *name ? name : title,
+    line = text_format("%s: %s%llu tokens, batch %llu, %llu GPU%s, %s", *name ? name : title,
+                       json_object_get(field, "sequence_lengths") ? "lengths in turn, up to " : "",
                        (unsigned long long)report_bytes(field, "sequence_length"),
                        (unsigned long long)report_bytes(field, "micro_batch_size"),
                        (unsigned long long)ranks, ranks == 1 ? "" : "s",

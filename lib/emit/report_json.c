@@ -358,10 +358,18 @@ static json_t *suggestions(struct out *out, const struct mpl_suggestion *s)
 
 static json_t *field(struct out *out, const struct mpl_plan *plan)
 {
+    const struct mpl_length_list *lengths = &plan->training.sequence_lengths;
     json_t *object = json_object();
 
     put(out, object, "model_type", text(plan->model.model_type));
     put(out, object, "sequence_length", json_integer(plan->training.sequence_length));
+    if (lengths->count) {
+        json_t *list = json_array();
+
+        for (uint32_t i = 0; i < lengths->count; i++)
+            json_array_append_new(list, json_integer(lengths->of[i]));
+        put(out, object, "sequence_lengths", list);
+    }
     put(out, object, "micro_batch_size", json_integer(plan->training.micro_batch_size));
     put(out, object, "world_size", json_integer(rank_count(plan)));
     if (plan->device.gpu[0])

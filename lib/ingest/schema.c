@@ -163,6 +163,10 @@ static json_t *value_schema(const struct mpl_field *field)
     case MPL_FIELD_LAYER_SET:
         return json_pack("{s:[s,s], s:{s:s}, s:i}", "type", "array", "null", "items", "type",
                          "integer", "maxItems", MPL_MAX_LAYERS);
+    case MPL_FIELD_LENGTHS:
+        return json_pack("{s:[s,s], s:{s:s, s:I, s:I}, s:i}", "type", "array", "null", "items",
+                         "type", "integer", "minimum", (json_int_t)field->min, "maximum",
+                         (json_int_t)field->max, "maxItems", MPL_MAX_LENGTHS);
     case MPL_FIELD_LIST:
     case MPL_FIELD_ANY:
     case MPL_FIELD_REFUSED:

@@ -393,6 +393,29 @@ static enum memplan_status store_layer_set(const struct mpl_value *value,
     return MEMPLAN_OK;
 }
 
+/* Tokens of batches in turn. */
+static enum memplan_status store_lengths(const struct mpl_value *value,
+                                         struct mpl_length_list *list, struct memplan_error *err)
+{
+    const struct mpl_field *field = value->field;
+    const size_t count = json_array_size(value->json);
+
+    if (!json_is_array(value->json) || count > MPL_MAX_LENGTHS)
+        return fail_type(value, field->range, err);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *entry = json_array_get(value->json, i);
+        const json_int_t length = json_integer_value(entry);
+
+        if (!json_is_integer(entry) || length < field->min || length > field->max)
+            return fail_type(value, field->range, err);
+        if (list)
+            list->of[i] = (int32_t)length;
+    }
+    if (list)
+        list->count = (uint32_t)count;
+    return MEMPLAN_OK;
+}
+
 enum memplan_status mpl_value_store(const struct mpl_value *value, struct mpl_plan *plan,
                                     struct memplan_error *err)
 {
@@ -432,6 +455,8 @@ enum memplan_status mpl_value_store(const struct mpl_value *value, struct mpl_pl
         return store_layer_flags(value, (struct mpl_layer_list *)(void *)place, err);
     case MPL_FIELD_LAYER_SET:
         return store_layer_set(value, (struct mpl_layer_list *)(void *)place, err);
+    case MPL_FIELD_LENGTHS:
+        return store_lengths(value, (struct mpl_length_list *)(void *)place, err);
     case MPL_FIELD_ANY:
         break;
     }

@@ -233,6 +233,8 @@ enum memplan_status mpl_plan_check(const struct mpl_plan *plan, struct memplan_e
         status = check_family(plan, err);
     if (!status)
         status = mpl_check_around(plan, err);
+    if (!status)
+        status = mpl_check_lengths(plan, err);
     return status;
 }
 

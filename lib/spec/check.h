@@ -21,6 +21,9 @@ void mpl_note_add(struct mpl_notes *notes, enum mpl_note_kind kind, const char *
 /** Notes about versions that predictions were not compared with. */
 void mpl_plan_note_versions(const struct mpl_plan *plan, struct mpl_notes *notes);
 
+/** What is modelled of batches whose lengths differ. (spec/check_lengths.c) */
+enum memplan_status mpl_check_lengths(const struct mpl_plan *plan, struct memplan_error *err);
+
 /** What is modelled of evaluations, resuming and batches ahead. (spec/check_around.c) */
 enum memplan_status mpl_check_around(const struct mpl_plan *plan, struct memplan_error *err);
 

@@ -61,7 +61,8 @@ const char *mpl_field_type_name(const struct mpl_field *field)
         [MPL_FIELD_REFUSED] = "any",      [MPL_FIELD_LIST] = "list",
         [MPL_FIELD_PATTERNS] = "list",    [MPL_FIELD_MODEL_TYPE] = "string",
         [MPL_FIELD_LAYER_WORDS] = "list", [MPL_FIELD_LAYER_SET] = "list",
-        [MPL_FIELD_LAYER_FLAGS] = "list", [MPL_FIELD_NAMES] = "list",
+        [MPL_FIELD_LENGTHS] = "list",     [MPL_FIELD_LAYER_FLAGS] = "list",
+        [MPL_FIELD_NAMES] = "list",
     };
 
     return names[field->type];

@@ -26,6 +26,7 @@ enum mpl_field_type {
     MPL_FIELD_MODEL_TYPE,  /* char[size]: a model_type with a configuration class */
     MPL_FIELD_LAYER_WORDS, /* struct mpl_layer_list: one of words for each layer */
     MPL_FIELD_LAYER_FLAGS, /* struct mpl_layer_list: 0 or 1 for each layer */
+    MPL_FIELD_LENGTHS,     /* struct mpl_length_list: a list of numbers of tokens */
     MPL_FIELD_LAYER_SET,   /* struct mpl_layer_list: the list of the layers that are set */
 };
 

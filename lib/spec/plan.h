@@ -325,7 +325,16 @@ struct mpl_evaluation {
     bool keeps_logits, has_gradients;
 };
 
+#define MPL_MAX_LENGTHS 256
+
+/** Lengths of batches in turn, tokens; count 0: all have one. */
+struct mpl_length_list {
+    uint32_t count;
+    int32_t of[MPL_MAX_LENGTHS];
+};
+
 struct mpl_training {
+    struct mpl_length_list sequence_lengths;
     int64_t sequence_length, micro_batch_size, gradient_accumulation_steps, steps;
     enum mpl_dtype parameter_dtype, autocast; /* autocast: MPL_DTYPE_NONE when null */
     enum mpl_task task;

@@ -67,21 +67,47 @@ static void make_grpo_batch(struct mpl_run *run, struct mpl_batch *batch)
     batch->item_count = make_input(run->tape, &(struct mpl_shape){0});
 }
 
+/* Batch i has this length where lengths are given. */
+static int64_t length_of(const struct mpl_plan *plan, uint64_t i)
+{
+    const struct mpl_length_list *list = &plan->training.sequence_lengths;
+
+    return list->count ? list->of[i % list->count] : plan->training.sequence_length;
+}
+
+/* From here on the run is at the length of batch i. */
+static void turn_to(struct mpl_run *run, uint64_t i)
+{
+    if (!run->plan->training.sequence_lengths.count)
+        return;
+    if (!run->turn)
+        run->turn = mpl_arena_alloc(&run->tape->arena, sizeof(*run->turn));
+    if (!run->turn) {
+        mpl_tape_fail(run->tape, MEMPLAN_ERR_NOMEM, "out of memory while tracing the step");
+        return;
+    }
+    *run->turn = *run->plan;
+    run->turn->training.sequence_length = length_of(run->plan, i);
+    run->network.plan = run->turn; /* a forward looks up its lengths there */
+}
+
 static struct mpl_batch new_batch(struct mpl_run *run)
 {
-    const struct mpl_training *t = &run->plan->training;
+    const struct mpl_plan *plan = run->network.plan;
+    const struct mpl_training *t = &plan->training;
     struct mpl_batch batch = {0};
 
     if (t->loss.name == MPL_LOSS_GRPO) {
         make_grpo_batch(run, &batch);
         return batch;
     }
-    batch.input_ids = make_ids(run->tape, run->plan);
+    batch.input_ids = make_ids(run->tape, plan);
     batch.labels = t->shared_batch ? mpl_hold(mpl_return(mpl_hold(batch.input_ids)))
-                                   : make_labels(run->tape, run->plan);
+                                   : make_labels(run->tape, plan);
     if (t->padding)
         batch.attention_mask = make_input_of(
             run->tape, run->network.has_bool_mask ? MPL_BOOL : MPL_INT64, &batch.input_ids->shape);
+        batch.attention_mask = make_ids(run->tape, plan);
     if (t->loss.num_items_in_batch)
         batch.item_count = make_input(run->tape, &(struct mpl_shape){0});
     return batch;
@@ -95,6 +121,7 @@ void mpl_run_make_batch(struct mpl_run *run)
     struct mpl_batch batch;
 
     while (run->ahead_count < wanted + 1) {
+        turn_to(run, run->made++);
         run->ahead[(run->ahead_first + run->ahead_count) % MPL_MAX_BATCHES_AHEAD] = new_batch(run);
         run->ahead_count++;
     }
@@ -103,4 +130,5 @@ void mpl_run_make_batch(struct mpl_run *run)
     run->ahead_count--;
     mpl_run_drop_batch(run);
     run->batch = batch;
+    turn_to(run, run->taken++);
 }

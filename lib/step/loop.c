@@ -305,7 +305,8 @@ void mpl_run_loop(struct mpl_run *run)
                             : family_step(run, (uint32_t)step);
     else
         train(run, !run->traces_all && sampling_interval(t) <= 1 && !t->evaluation.batches &&
-                       !mpl_is_saved_on_card(run->plan));
+                       !t->sequence_lengths.count && !mpl_is_saved_on_card(run->plan));
+    run->network.plan = run->plan;
     if (t->evaluation.batches && !run->tape->is_stopped) {
         mpl_tape_mark(run->tape, (uint32_t)t->steps - 1, 0, MPL_PHASE_EVALUATION);
         drop_last(run);

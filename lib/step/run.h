@@ -12,6 +12,8 @@
 /* Everything one run needs, on the stack of mpl_trace_run. */
 struct mpl_run {
     const struct mpl_plan *plan;
+    struct mpl_plan *turn; /* the same at the length of the batch at hand; NULL: all have one */
+    uint64_t made, taken;  /* batches */
     struct mpl_tape *tape;
     struct mpl_network network;
     struct mpl_optim optim; /* over all trained parameters */

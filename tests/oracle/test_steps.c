@@ -98,6 +98,7 @@ static struct {
     {.name = "zero3-more-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "sharding-card.jsonl", .is_card = true, .has_copies = true},
     {.name = "deepspeed-card.jsonl", .is_card = true, .has_copies = true},
+    {.name = "varying-card.jsonl", .is_card = true},
 };
 
 #define FILES (sizeof(file_table) / sizeof(file_table[0]))
@@ -230,7 +231,7 @@ static void check_card(const char *file, const char *line, bool is_trainer)
     ck_assert_msg(replay.survived == !strcmp(outcome, "ran"), "%s: recorded outcome is %s", run.id,
                   outcome);
     steps = json_array_size(json_object_get(run.result, "steps"));
-    for (size_t s = 0; s < steps && replay.survived; s++) {
+    for (size_t s = 0; s < steps && s < MPL_REPLAY_MAX_STEPS && replay.survived; s++) {
         for (size_t i = 0; i < FIGURES; i++)
             if (!is_left_out(is_trainer, figure_table[i].name))
                 case_expect(file, &run, figure_table[i].name, SHARE,
@@ -241,6 +242,12 @@ static void check_card(const char *file, const char *line, bool is_trainer)
                     case_step_figure(&run, s, "reserved"));
     }
     check_moments(file, &run, &replay);
+    if (run.plan.training.sequence_lengths.count) {
+        case_expect(file, &run, "peak", SHARE, replay.allocated_peak,
+                    json_integer_value(json_object_get(run.result, "peak")));
+        case_expect(file, &run, "reserved", SHARE, replay.reserved_peak,
+                    json_integer_value(json_object_get(run.result, "reserved")));
+    }
     case_run_end(&run);
 }
 
