@@ -171,6 +171,8 @@ static enum memplan_status add_item(struct fitting *f, uint32_t length, bool spl
     }
     if (!splits)
         mpl_pack_truncate(p, &length);
+    if (length / f->most >= MPL_PACK_SAMPLES - f->items.len)
+        return mpl_pack_too_many(p);
     p->summary.split_samples += length > f->most;
     while (length) {
         const uint32_t piece = length < f->most ? length : f->most;

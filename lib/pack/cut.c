@@ -25,6 +25,8 @@ static enum memplan_status feed(struct belt *belt, uint64_t tokens)
     enum memplan_status status = MEMPLAN_OK;
     bool is_split = false;
 
+    if (tokens / belt->longest >= MPL_PACK_SAMPLES - belt->packing->packs.len)
+        return mpl_pack_too_many(belt->packing);
     belt->begun++;
     while (tokens && !status) {
         const uint64_t room = belt->longest - belt->filled;

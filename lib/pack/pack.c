@@ -12,8 +12,17 @@ enum memplan_status mpl_pack_nomem(struct mpl_packing *p)
     return mpl_fail(p->err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while packing samples");
 }
 
+enum memplan_status mpl_pack_too_many(struct mpl_packing *p)
+{
+    return mpl_fail(p->err, MEMPLAN_ERR_LIMIT, NULL,
+                    "sequence length %llu: more than %u packs, expected a longer one",
+                    (unsigned long long)p->options.sequence_length, MPL_PACK_SAMPLES);
+}
+
 enum memplan_status mpl_pack_add(struct mpl_packing *p, uint64_t tokens, uint64_t samples)
 {
+    if (p->packs.len == MPL_PACK_SAMPLES)
+        return mpl_pack_too_many(p);
     if (mpl_vec_reserve(&p->packs))
         return mpl_pack_nomem(p);
     p->packs.data[p->packs.len++] = (struct mpl_pack){(uint32_t)tokens, (uint32_t)samples};

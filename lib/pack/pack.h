@@ -70,6 +70,7 @@ void mpl_pack_free(struct mpl_packing *packing);
 /** For rules: one more pack; what is wrong when there is no memory for it. */
 enum memplan_status mpl_pack_add(struct mpl_packing *packing, uint64_t tokens, uint64_t samples);
 enum memplan_status mpl_pack_nomem(struct mpl_packing *packing);
+enum memplan_status mpl_pack_too_many(struct mpl_packing *packing);
 
 /** For rules: cuts a sample to the sequence length, and counts what is lost. */
 void mpl_pack_truncate(struct mpl_packing *packing, uint32_t *length);

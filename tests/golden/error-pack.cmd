@@ -29,4 +29,6 @@ memplan pack --rule trl-bfd --seq 64 .
 memplan pack --rule speculators --batch 2 --seq 64 l.txt
 memplan pack --rule trl-bfd --world 0 --seq 64 l.txt
 memplan pack --rule trl-bfd --seed x --seq 64 l.txt
+echo 1073741824 >long.txt
+memplan pack --rule trl-bfd-split --seq 1 long.txt
 memplan pack --rule none --seq 64 --model missing l.txt
