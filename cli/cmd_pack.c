@@ -152,7 +152,7 @@ static int run(const struct settings *settings, struct pack_result *result)
                                                     .micro_batch_size = settings->rows,
                                                     .accumulation = settings->accumulate,
                                                     .map_batch = settings->map_batch,
-                                                    .multiple_of = settings->multiple_of,
+                                                    .multiple_of = settings->step,
                                                     .seed = settings->draw};
     if (!(code = load_plan(settings, result, &plan)) &&
         !(code = lengths_read(settings->words[0], settings->member, &result->lengths)))

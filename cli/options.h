@@ -31,7 +31,7 @@ struct settings {
     const char *bytes, *metric, *log;
     bool ran, oom;
     const char *field;
-    uint64_t step;
+    uint64_t step; /* of pack, too */
     bool explore;
     /* of replay */
     const char *confs[SETTINGS_MOST_CONFS];
@@ -44,7 +44,7 @@ struct settings {
     bool tsv, peaks_only;
     /* of pack */
     const char *rule, *lengths_list, *member;
-    uint64_t world, rows, accumulate, map_batch, multiple_of, draw, within;
+    uint64_t world, rows, accumulate, map_batch, draw, within;
     struct assignment *assignments;
     size_t assignment_count;
     json_t *probe; /* of this machine, for --gpu auto; owned */

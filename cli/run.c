@@ -128,9 +128,6 @@ enum memplan_status run_estimate(const struct settings *settings, const struct i
     if (!status && !stage)
         status = ledger_consult(settings, plan, &run->json, err);
     if (!status && !run->json)
-    *err = (struct memplan_error){0};
-    status = run_load(settings, input, &plan, err);
-    if (!status)
         status = memplan_estimate(plan, &options, &run->report, err);
     if (!status && !run->json && (want & RUN_JSON))
         status = read_json(run, err);

@@ -36,9 +36,6 @@ enum memplan_status run_to_json(const struct run *run, char **text_out, struct m
 
 /** The verdict of an estimate that succeeded. */
 int run_verdict(const struct run *run);
-/** The plan in *input as settings change it. *plan_out is new; untouched on failure. */
-enum memplan_status run_load(const struct settings *settings, const struct input *input,
-                             struct memplan_plan **plan_out, struct memplan_error *err);
 
 /** Reads what settings name and estimates it. Returns the verdict, or an exit code after a
  * message; title_out is the name of the input, new, and may be NULL. */

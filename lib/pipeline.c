@@ -203,7 +203,6 @@ static enum memplan_status finish(struct pipeline *p)
     mpl_verdict_decide(report);
     if (report->survival >= 0 && !report->has_peaks_only &&
         !(p->options && p->options->no_suggestions) &&
-    if (report->survival >= 0 && !(p->options && p->options->no_suggestions) &&
         !report->plan.training.sequence_lengths.count && /* no one length to search for */
         (status = mpl_verdict_suggest(p->spec, report, &p->estimator, p->err)))
         return status;

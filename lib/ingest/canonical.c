@@ -104,6 +104,15 @@ static json_t *layers(const struct mpl_field *field, const struct mpl_layer_list
     return json;
 }
 
+static json_t *lengths(const struct mpl_length_list *list)
+{
+    json_t *json = json_array();
+
+    for (uint32_t i = 0; i < list->count; i++)
+        json_array_append_new(json, json_integer(list->of[i]));
+    return json;
+}
+
 static json_t *word(const struct mpl_field *field, int value)
 {
     const char *name = mpl_word_of(field->words, value);
@@ -159,6 +168,8 @@ static json_t *value_of(const struct mpl_field *field, const struct mpl_plan *pl
     case MPL_FIELD_LAYER_FLAGS:
     case MPL_FIELD_LAYER_SET:
         return layers(field, place);
+    case MPL_FIELD_LENGTHS:
+        return lengths(place);
     case MPL_FIELD_ANY:
     case MPL_FIELD_REFUSED:
     case MPL_FIELD_LIST:

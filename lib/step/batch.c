@@ -107,7 +107,6 @@ static struct mpl_batch new_batch(struct mpl_run *run)
     if (t->padding)
         batch.attention_mask = make_input_of(
             run->tape, run->network.has_bool_mask ? MPL_BOOL : MPL_INT64, &batch.input_ids->shape);
-        batch.attention_mask = make_ids(run->tape, plan);
     if (t->loss.num_items_in_batch)
         batch.item_count = make_input(run->tape, &(struct mpl_shape){0});
     return batch;
