@@ -436,7 +436,7 @@ static enum mpl_sdpa_kernel choose(const struct mpl_tape *tape, const struct mpl
         .query_tokens = q->shape.dim[2].n,
         .key_tokens = k->shape.dim[2].n,
         .heads = q->shape.dim[1].n,
-        .kv_heads = k->shape.dim[1].n,
+        .kv_heads = options->has_no_groups ? q->shape.dim[1].n : k->shape.dim[1].n,
         .head_dim = q->shape.dim[3].n,
         .value_head_dim = v->shape.dim[3].n,
         .mask = mask ? (mask->dtype == MPL_BOOL ? MPL_SDPA_MASK_BOOL : MPL_SDPA_MASK_FLOAT)
@@ -450,14 +450,25 @@ static enum mpl_sdpa_kernel choose(const struct mpl_tape *tape, const struct mpl
     return mpl_sdpa_choose(&call);
 }
 
+/* enable_gqa=False with fewer heads of keys: from 2.14 on fused kernels take a single one as it is
+ * (check_batch_size_and_num_heads_dense), before that, or of several, only the math path
+ * broadcasts.
+ */
+static bool needs_math(const struct mpl_tape *tape, const struct mpl_tensor *q,
+                       const struct mpl_tensor *k, const struct mpl_sdpa_options *options)
+{
+    const bool is_one = k->shape.dim[1].n == 1 && mpl_version_at_least(&tape->pytorch, 2, 14, 0);
+
+    return options->has_no_groups && q->shape.dim[1].n != k->shape.dim[1].n && !is_one;
+}
+
 /* One kernel, on q, k and v in one dtype; options->mask is as the caller gave it. */
 static struct mpl_tensor *run_kernel(struct mpl_tape *tape, struct mpl_tensor *q,
                                      struct mpl_tensor *k, struct mpl_tensor *v,
                                      const struct mpl_sdpa_options *options)
 {
-    const bool is_broadcast = options->has_no_groups && q->shape.dim[1].n != k->shape.dim[1].n;
     const enum mpl_sdpa_kernel kernel =
-        is_broadcast ? MPL_SDPA_MATH : choose(tape, q, k, v, options);
+        needs_math(tape, q, k, options) ? MPL_SDPA_MATH : choose(tape, q, k, v, options);
     struct mpl_sdpa_options inner = *options;
     struct mpl_tensor *out;
 
