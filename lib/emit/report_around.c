@@ -39,6 +39,8 @@ static const char *host_moment(uint32_t when)
 {
     if (when & MPL_HOST_TRAINING)
         return when & MPL_HOST_SAVING ? "training, saving" : "training";
+    if (when & MPL_HOST_NVME)
+        return "NVMe";
     return when & MPL_HOST_LOADING ? "loading" : when & MPL_HOST_SAVING ? "saving" : "page cache";
 }
 

@@ -201,6 +201,8 @@ static const struct mpl_wrapper zero3_wrapper = {.materialize = materialize,
                                                  .set_boundary = set_boundary,
                                                  .scale_loss = mpl_zero_scale_loss,
                                                  .step = mpl_zero3_step,
+                                                 .save = mpl_zero3_save,
+                                                 .resume = mpl_zero3_resume,
                                                  .parameter_bytes = parameter_bytes};
 
 /* ---- set-up -----------------------------------------------------------------------------------
@@ -334,7 +336,8 @@ static void read_plan(struct mpl_zero3 *zero)
     zero->is_contiguous = p->contiguous_gradients;
     zero->offloads_states = p->offload_optimizer != MPL_OFFLOAD_NONE;
     zero->swaps_states = p->offload_optimizer == MPL_OFFLOAD_NVME;
-    zero->offloads_weights = p->offload_param == MPL_OFFLOAD_CPU;
+    zero->offloads_weights = p->offload_param != MPL_OFFLOAD_NONE;
+    zero->swaps_weights = p->offload_param == MPL_OFFLOAD_NVME;
     zero->is_boundary = true;
 }
 
@@ -360,6 +363,8 @@ enum memplan_status mpl_zero3_wrap(struct mpl_network *network, struct memplan_e
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while wrapping the model");
     find_persistent(zero);
     find_sub_groups(zero);
+    if ((status = mpl_zero3_find_swapped(zero, err)))
+        return status;
     locals = most_locals(zero);
     if (locals > MPL_TAPE_MAX_REQUESTS)
         return mpl_fail(err, MEMPLAN_ERR_LIMIT, "/parallelism/world_size", MPL_TAPE_LIMIT_TEXT);

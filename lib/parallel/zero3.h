@@ -54,10 +54,12 @@ struct mpl_zero3_weight {
     enum mpl_zero3_status status;
     bool persists; /* small: stays gathered between steps */
     bool is_listed, was_fetched;
+    bool is_swapped, has_buffer; /* its partition lies on NVMe; is in a buffer on the host */
     uint32_t sub_group;
-    struct mpl_tensor *wide;          /* float32 gradient that waits for the step; NULL: none */
-    struct mpl_tensor *norm;          /* of its gradient on the way to the host; NULL: none */
-    struct mpl_tensor *made;          /* the partition before it moves into the flat buffer */
+    struct mpl_tensor *wide;   /* float32 gradient that waits for the step; NULL: none */
+    struct mpl_tensor *norm;   /* of its gradient on the way to the host; NULL: none */
+    struct mpl_tensor *made;   /* the partition before it moves into the flat buffer */
+    struct mpl_tensor *staged; /* the partition from the host in a blocking gather; NULL: none */
     struct mpl_zero3_gather *gather;  /* under way, nobody asked for it yet; NULL: none */
     struct mpl_zero3_weight *sibling; /* the next one in that gather */
     int64_t fetched_for; /* step of the last use that was fetched, or passed over; -1: none */
@@ -103,7 +105,8 @@ struct mpl_zero3 {
     enum mpl_dtype trained_dtype, sent_dtype,
         kept_dtype; /* of weights; gradients on their way, kept */
     uint64_t ranks, rank;
-    bool overlaps, is_contiguous, offloads_states, offloads_weights, swaps_states;
+    bool overlaps, is_contiguous, offloads_states, offloads_weights, swaps_states, swaps_weights;
+    uint32_t free_buffers; /* for partitions that come from NVMe */
     enum mpl_stream gather_stream, reduce_stream;
 
     /* the coordinator */
@@ -148,6 +151,9 @@ void mpl_zero3_ask_for(struct mpl_tape *tape, struct mpl_zero3_weight *weight,
 /** Which weights are a module's own. (zero3_modules.c) */
 bool mpl_zero3_find_modules(struct mpl_zero3 *zero, struct mpl_arena *arena);
 
+/** True of a weight in the module of the one before it; those of a module lie one after another. */
+bool mpl_zero3_has_same_module(const struct mpl_zero3_weight *weight);
+
 /** What stands around every module (struct mpl_scopes). */
 extern const struct mpl_scopes mpl_zero3_scopes;
 
@@ -178,5 +184,21 @@ void mpl_zero3_reduce_leaf(struct mpl_tape *tape, const struct mpl_zero3_module 
 /** The constructor of the optimizer, and its step. (zero3_step.c) */
 void mpl_zero3_make_optimizer(struct mpl_tape *tape, struct mpl_zero3 *zero);
 void mpl_zero3_step(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim);
+
+/** Partitions on NVMe: which ones, and whether a sub-group's have a flat buffer on the host
+ * instead. (zero3_swap.c) */
+enum memplan_status mpl_zero3_find_swapped(struct mpl_zero3 *zero, struct memplan_error *err);
+bool mpl_zero3_has_flat(const struct mpl_zero3 *zero, uint32_t sub_group);
+
+/** A partition is read before it is gathered; its buffer is free when it is given up. */
+void mpl_zero3_swap_in(struct mpl_tape *tape, struct mpl_zero3_weight *weight);
+void mpl_zero3_release_buffer(struct mpl_zero3_weight *weight);
+
+/** Partitions of the next uses are read, as far as buffers go. */
+void mpl_zero3_read_ahead(struct mpl_tape *tape, struct mpl_zero3 *zero);
+
+/** State dicts, and loading them. (zero3_checkpoint.c) */
+void mpl_zero3_save(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim);
+void mpl_zero3_resume(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim);
 
 #endif

@@ -132,10 +132,12 @@ static void prefetch(struct mpl_tape *tape, struct mpl_zero3 *zero)
     int64_t numel = 0;
     uint32_t count = 0;
 
-    while (zero->next_use < zero->use_count && numel < most) {
-        const struct mpl_zero3_use *use = &zero->uses[zero->next_use++];
+    for (; zero->next_use < zero->use_count && numel < most; zero->next_use++) {
+        const struct mpl_zero3_use *use = &zero->uses[zero->next_use];
         struct mpl_zero3_weight *weight = use->weight;
 
+        if (weight->is_swapped && !weight->has_buffer)
+            break; /* not past what was not read yet */
         if (weight->fetched_for < (int64_t)use->step)
             weight->fetched_for = use->step;
         if (weight->status != MPL_ZERO3_PARTITIONED || weight->is_listed)
@@ -174,6 +176,8 @@ static void fetch(struct mpl_tape *tape, struct mpl_zero3 *zero, uint64_t number
     if (zero->mode == MPL_ZERO3_COMPLETE) {
         skip_uses(zero, module ? module : &none);
         prefetch(tape, zero);
+        if (zero->network->plan->parallelism.stage3_prefetch_bucket_size)
+            mpl_zero3_read_ahead(tape, zero);
     }
     zero->step++;
 }

@@ -86,6 +86,7 @@ void mpl_zero3_begin_gather(struct mpl_tape *tape, struct mpl_zero3 *zero, uint3
     for (uint32_t i = count; i--;) {
         struct mpl_zero3_weight *weight = zero->list[i];
 
+        mpl_zero3_swap_in(tape, weight);
         partitions[weight->format] = mpl_add(partitions[weight->format], weight->partition);
         zero->available += (int64_t)weight->numel;
         weight->status = MPL_ZERO3_IN_FLIGHT;
@@ -99,6 +100,9 @@ void mpl_zero3_begin_gather(struct mpl_tape *tape, struct mpl_zero3 *zero, uint3
         if (partitions[f])
             gather->flat[f] = take_whole(tape, zero, f, partitions[f]);
     stage(tape, zero, gather);
+    for (struct mpl_zero3_weight *w = gather->first; w; w = w->sibling)
+        if (w->persists) /* it never comes from NVMe again */
+            mpl_zero3_release_buffer(w);
     if (gather->is_flat)
         return;
     point_at(tape, gather->first, gather->flat[gather->first->format]);
@@ -140,22 +144,42 @@ void mpl_zero3_ask_for(struct mpl_tape *tape, struct mpl_zero3_weight *weight,
     zero->free_gathers = gather;
 }
 
+/* _allgather_params_coalesced, or of one weight _allgather_params_sequential: partitions that come
+ * from the host stay for the collective. Shape [partition] each. */
+static void stage_now(struct mpl_tape *tape, struct mpl_zero3_weight *const *weights,
+                      uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        weights[i]->staged =
+            mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_COMMUNICATION, "_to_copy.default",
+                          mpl_zero3_dtype(weights[i]), weights[i]->partition);
+}
+
 void mpl_zero3_gather_now(struct mpl_tape *tape, struct mpl_zero3 *zero,
                           struct mpl_zero3_weight *const *weights, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
+        mpl_zero3_swap_in(tape, weights[i]);
+    if (zero->offloads_weights && count > 1)
+        stage_now(tape, weights, count);
+    for (uint32_t i = 0; i < count; i++)
         weights[i]->made =
             mpl_take_flat(tape, MPL_STREAM_DEFAULT, MPL_CATEGORY_PARAMETERS, "empty.memory_format",
                           mpl_zero3_dtype(weights[i]), mpl_mul(weights[i]->partition, zero->ranks));
+    if (zero->offloads_weights && count == 1)
+        stage_now(tape, weights, count);
     for (uint32_t i = 0; i < count; i++) {
         weights[i]->status = MPL_ZERO3_AVAILABLE;
         point_at(tape, weights[i], weights[i]->made);
         weights[i]->made = NULL;
+        mpl_drop(tape, weights[i]->staged);
+        weights[i]->staged = NULL;
     }
 }
 
 void mpl_zero3_give_up(struct mpl_tape *tape, struct mpl_zero3_weight *weight)
 {
     weight->status = MPL_ZERO3_PARTITIONED;
+    mpl_zero3_release_buffer(weight);
     mpl_set_data(tape, weight->parameter->tensor, weight->zero->empty[weight->format]);
 }

@@ -24,8 +24,7 @@ static bool is_in_module(const struct mpl_parameter *parameter, const char *modu
     return !strncmp(parameter->name, module, length) && parameter->name[length] == '.';
 }
 
-/* Weights of the same module lie one after another. */
-static bool is_of_module_before(const struct mpl_zero3_weight *weight)
+bool mpl_zero3_has_same_module(const struct mpl_zero3_weight *weight)
 {
     const size_t length = module_length(weight->parameter);
 
@@ -72,8 +71,9 @@ static void find_owners(struct mpl_zero3 *zero)
 
         if (weight->owners[0])
             continue;
-        own(weight, is_of_module_before(weight) ? weight[-1].owners[0]
-                                                : &zero->modules[mpl_module_of_weight(at, false)]);
+        own(weight, mpl_zero3_has_same_module(weight)
+                        ? weight[-1].owners[0]
+                        : &zero->modules[mpl_module_of_weight(at, false)]);
         if (weight->parameter->is_tied)
             own(weight, &zero->modules[mpl_module_of_weight(at, true)]);
     }

@@ -73,6 +73,11 @@ static void make_masters(struct mpl_tape *tape, struct mpl_zero3 *zero)
                                     numel));
             continue;
         }
+        if (!mpl_zero3_has_flat(zero, i)) { /* _swap_in_sub_group_to_flat_buffer */
+            zero->masters[i] =
+                take(tape, MPL_CATEGORY_OPTIMIZER_STATE, "empty.memory_format", MPL_FLOAT32, numel);
+            continue;
+        }
         if (is_cast || !zero->flat)
             mpl_rebind(tape, &converted,
                        mpl_return(take(tape, MPL_CATEGORY_OPTIMIZER_STATE, "_to_copy.default",
@@ -199,11 +204,29 @@ static struct mpl_tensor *make_gradient(struct mpl_tape *tape, const struct mpl_
     return flat;
 }
 
+/* _reassign_or_swap_out_partitioned_parameters: cast on the card on their way to the host, all at
+ * once, or without a flat buffer there one by one. Shape [numel] or [partition]. */
+static void send_back(struct mpl_tape *tape, const struct mpl_zero3 *zero, uint32_t sub_group)
+{
+    const bool is_flat = mpl_zero3_has_flat(zero, sub_group);
+    uint32_t weights;
+    const uint64_t numel = mpl_zero3_numel_of(zero, sub_group, &weights);
+
+    if (!zero->offloads_weights || zero->trained_dtype == MPL_FLOAT32)
+        return;
+    if (is_flat)
+        mpl_drop(tape, take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", zero->trained_dtype,
+                            numel));
+    for (uint32_t i = 0; i < zero->trained_count && !is_flat; i++)
+        if (zero->trained[i]->sub_group == sub_group)
+            mpl_drop(tape, take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default",
+                                zero->trained_dtype, zero->trained[i]->partition));
+}
+
 static void step_sub_group(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32_t sub_group,
                            struct mpl_optim *optim)
 {
     struct mpl_tensor *master = zero->masters[sub_group];
-    uint32_t weights;
 
     for (uint32_t i = 0; i < zero->trained_count; i++) /* swap_in_optimizer_state reads them */
         if (zero->trained[i]->sub_group == sub_group) {
@@ -216,9 +239,7 @@ static void step_sub_group(struct mpl_tape *tape, struct mpl_zero3 *zero, uint32
     if (master->grad->is_void)
         master->grad = NULL;
     mpl_optim_step(tape, optim);
-    if (zero->offloads_weights && zero->trained_dtype != MPL_FLOAT32) /* cast on the card */
-        mpl_drop(tape, take(tape, MPL_CATEGORY_TEMPORARY, "_to_copy.default", zero->trained_dtype,
-                            mpl_zero3_numel_of(zero, sub_group, &weights)));
+    send_back(tape, zero, sub_group);
     mpl_drop(tape, master->grad);
     master->grad = NULL;
 }

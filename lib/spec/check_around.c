@@ -14,6 +14,12 @@ static bool is_zero(const struct mpl_plan *plan)
     return s == MPL_STRATEGY_ZERO1 || s == MPL_STRATEGY_ZERO2 || s == MPL_STRATEGY_ZERO3;
 }
 
+static bool swaps(const struct mpl_plan *plan)
+{
+    return plan->parallelism.offload_optimizer == MPL_OFFLOAD_NVME ||
+           plan->parallelism.offload_param == MPL_OFFLOAD_NVME;
+}
+
 static enum memplan_status check_evaluation(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_training *t = &plan->training;
@@ -21,10 +27,8 @@ static enum memplan_status check_evaluation(const struct mpl_plan *plan, struct 
     const struct mpl_gap gaps[] = {
         {mpl_family_of(m->model_type) != MPL_FAMILY_CAUSAL, "/training/evaluation/batches",
          "training.evaluation: not modelled for eagle3"},
-        {plan->parallelism.cpu_offload || plan->parallelism.offload_param ||
-             plan->parallelism.offload_optimizer,
-         "/training/evaluation/batches",
-         "training.evaluation: not modelled with cpu_offload, offload_param or offload_optimizer"},
+        {plan->parallelism.cpu_offload, "/training/evaluation/batches",
+         "training.evaluation: not modelled with cpu_offload"},
         {t->loss.name != MPL_LOSS_CROSS_ENTROPY || t->loss.label_smoothing > 0 ||
              t->loss.num_items_in_batch,
          "/training/evaluation/batches",
@@ -50,12 +54,16 @@ static enum memplan_status check_resume(const struct mpl_plan *plan, struct memp
     const struct mpl_gap gaps[] = {
         {mpl_family_of(plan->model.model_type) != MPL_FAMILY_CAUSAL, "/checkpoint/resume",
          "checkpoint.resume: not modelled for eagle3"},
-        {is_zero(plan), "/checkpoint/resume",
-         "checkpoint.resume: not modelled with DeepSpeed's strategies"},
-        {(how == MPL_RESUME_BROADCAST || how == MPL_RESUME_SHARDED) &&
+        {is_zero(plan) && how != MPL_RESUME_SHARDED, "/checkpoint/resume",
+         "checkpoint.resume: with DeepSpeed's strategies only sharded is modelled, "
+         "engine.load_checkpoint() of each rank's own partitions"},
+        {how == MPL_RESUME_BROADCAST && plan->parallelism.strategy != MPL_STRATEGY_FSDP2,
+         "/checkpoint/resume", "checkpoint.resume: broadcast is modelled with fsdp2 only"},
+        {how == MPL_RESUME_SHARDED && !is_zero(plan) &&
              plan->parallelism.strategy != MPL_STRATEGY_FSDP2,
          "/checkpoint/resume",
-         "checkpoint.resume: broadcast and sharded are modelled with fsdp2 only"},
+         "checkpoint.resume: sharded is modelled with fsdp2 and DeepSpeed's strategies only"},
+        {swaps(plan), "/checkpoint/resume", "checkpoint.resume: not modelled with states on NVMe"},
         {plan->parallelism.cpu_offload || plan->parallelism.zero1, "/checkpoint/resume",
          "checkpoint.resume: not modelled with parallelism.cpu_offload or zero1"},
         {(o->name != MPL_ADAMW && o->name != MPL_ADAM) || o->amsgrad || o->master_weights ||
@@ -107,11 +115,11 @@ const char *mpl_save_gap(const struct mpl_plan *plan)
                    : NULL;
     case MPL_STRATEGY_ZERO1:
     case MPL_STRATEGY_ZERO2: /* weights and the rank's part of the states, as they are */
-        return p->offload_optimizer ? "what saving takes on the card is not computed with "
-                                      "parallelism.offload_optimizer"
-                                    : NULL;
+        return NULL;
     case MPL_STRATEGY_ZERO3:
-        return "what DeepSpeed takes on the card to save a checkpoint is not computed";
+        return swaps(plan) ? "what saving takes on the card is not computed with weights or states "
+                             "on NVMe"
+                           : NULL;
     }
     return NULL;
 }

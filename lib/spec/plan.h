@@ -410,6 +410,8 @@ struct mpl_parallelism {
     int64_t stage3_max_reuse_distance, sub_group_size;
     bool contiguous_gradients;
     enum mpl_offload offload_param;
+    int64_t offload_param_buffer_count, offload_param_buffer_size; /* of nvme; elements */
+    int64_t offload_param_max_in_cpu;                              /* elements */
     enum mpl_dtype communication_data_type, grad_accum_dtype; /* MPL_DTYPE_NONE: the weights' */
     bool use_orig_params, sync_module_states, limit_all_gathers, forward_prefetch;
     bool activation_checkpointing; /* checkpoint_wrapper within FSDP1's units */

@@ -336,9 +336,7 @@ const struct mpl_word mpl_prefetch_words[] = {
     YES("none", MPL_PREFETCH_NONE),         HINT("BACKWARD_PRE", "backward_pre"),
     HINT("BACKWARD_POST", "backward_post"), END};
 
-const struct mpl_word mpl_offload_words[] = {YES("none", MPL_OFFLOAD_NONE),
-                                             YES("cpu", MPL_OFFLOAD_CPU), NOT("nvme"), END};
-const struct mpl_word mpl_offload_states_words[] = {
+const struct mpl_word mpl_offload_words[] = {
     YES("none", MPL_OFFLOAD_NONE), YES("cpu", MPL_OFFLOAD_CPU), YES("nvme", MPL_OFFLOAD_NVME), END};
 
 const struct mpl_word mpl_wrap_words[] = {

@@ -40,7 +40,6 @@ extern const struct mpl_word mpl_sharding_words[];
 extern const struct mpl_word mpl_comm_hook_words[];
 extern const struct mpl_word mpl_prefetch_words[];
 extern const struct mpl_word mpl_offload_words[];
-extern const struct mpl_word mpl_offload_states_words[];
 extern const struct mpl_word mpl_framework_words[];
 extern const struct mpl_word mpl_link_words[];
 extern const struct mpl_word mpl_module_loading_words[];

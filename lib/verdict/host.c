@@ -98,6 +98,49 @@ static uint64_t swap_buffers(const struct mpl_plan *plan, const struct sizes *s)
                    mpl_dtype_bytes(kept, partition));
 }
 
+/* Elements of a rank's flat buffer of trained partitions on the host, beside which nvme begins:
+ * offload_param_max_in_cpu of them where there are more. */
+static uint64_t flat_on_host(const struct mpl_plan *plan, const struct sizes *s)
+{
+    const uint64_t partition = mpl_ceil_div(s->trained_count, s->shards);
+    const uint64_t most = (uint64_t)plan->parallelism.offload_param_max_in_cpu;
+
+    return partition < most ? partition : most;
+}
+
+/* DeepSpeed's offload_param. Pinned buffers for nvme: buffer_count of buffer_size elements, and one
+ * of the largest sub-group on its way back; unit: bytes of a node */
+static void add_offloaded_weights(const struct mpl_plan *plan, const struct sizes *s,
+                                  struct mpl_host_sum *sum)
+{
+    const struct mpl_parallelism *p = &plan->parallelism;
+    const enum mpl_dtype dtype = plan->training.parameter_dtype;
+    const uint32_t when = MPL_HOST_TRAINING | MPL_HOST_SAVING;
+    const uint64_t all = mpl_ceil_div(s->weights, s->shards);
+    const uint64_t partition = mpl_ceil_div(s->trained_count, s->shards);
+    const uint64_t flat = flat_on_host(plan, s), kept = mpl_dtype_bytes(dtype, flat);
+    const uint64_t most = (uint64_t)p->sub_group_size;
+    uint64_t buffers = mpl_mul((uint64_t)p->offload_param_buffer_count,
+                               mpl_round_up((uint64_t)p->offload_param_buffer_size, 512));
+
+    if (p->offload_param == MPL_OFFLOAD_CPU)
+        add(sum, "offloaded weights", mpl_mul(s->ranks, all), when,
+            "DeepSpeed's offload_param: a partition of the weights (stage3.py)");
+    if (p->offload_param != MPL_OFFLOAD_NVME)
+        return;
+    if (flat < partition)
+        buffers = mpl_add(buffers, partition < most ? partition : most);
+    add(sum, "offloaded weights", mpl_mul(s->ranks, kept), when,
+        "DeepSpeed's offload_param to NVMe: what max_in_cpu leaves on the host (stage3.py)");
+    add(sum, "swap buffers, weights", mpl_mul(s->ranks, mpl_dtype_bytes(dtype, buffers)), when,
+        "DeepSpeed's offload_param to NVMe: pinned buffers of it, one sub-group on its way back "
+        "(partitioned_param_swapper.py)");
+    add(sum, "weights, on NVMe", mpl_mul(s->ranks, all > kept ? mpl_sub(all, kept) : 0),
+        MPL_HOST_NVME,
+        "DeepSpeed's offload_param to NVMe: a file for each partition of 1 MiB and more, smaller "
+        "ones stay on the host");
+}
+
 /* What stays on the host while training runs; pinned blocks of PyTorch's host allocator are rounded
  * up to a power of two, which is not counted. */
 static void add_offloads(const struct mpl_plan *plan, const struct sizes *s,
@@ -122,6 +165,13 @@ static void add_offloads(const struct mpl_plan *plan, const struct sizes *s,
         add(sum, "swap buffers", mpl_mul(s->ranks, swap_buffers(plan, s)), when,
             "DeepSpeed's offload_optimizer to NVMe: four pinned buffers, gradients of a partition "
             "(optimizer_utils.py, stage3.py)");
+    if (p->offload_optimizer == MPL_OFFLOAD_NVME)
+        add(sum, "optimizer, on NVMe",
+            mpl_mul(s->ranks, mpl_mul(mpl_ceil_div(s->trained_count, s->shards), 4 * 4)),
+            MPL_HOST_NVME,
+            "DeepSpeed's offload_optimizer to NVMe: files of masters, two states and gradients in "
+            "float32");
+    add_offloaded_weights(plan, s, sum);
     if (plan->training.optimizer.name == MPL_ADAMW_CPU_OFFLOAD)
         add(sum, "offloaded optimizer",
             mpl_mul(s->ranks, mpl_add(mpl_mul(2, s->trained), s->states)), when,
@@ -157,12 +207,35 @@ static void add_batches(const struct mpl_plan *plan, const struct sizes *s,
             when, "pin_memory: each tensor in a block of a power of two (CachingHostAllocator)");
 }
 
+/* engine.load_checkpoint(): each rank reads its masters and two states in float32, under ZeRO-1 and
+ * 2 all weights, too; unit: bytes of a node */
+static void add_partitions(const struct mpl_plan *plan, const struct sizes *s,
+                           struct mpl_host_sum *sum)
+{
+    const bool is_stage3 = plan->parallelism.strategy == MPL_STRATEGY_ZERO3;
+    const uint64_t partition = mpl_mul(mpl_ceil_div(s->trained_count, s->shards), 3 * 4);
+
+    if (plan->checkpoint.save == MPL_SAVE_FULL && is_stage3)
+        add(sum, "checkpoint, saving", s->weights, MPL_HOST_SAVING,
+            "rank 0 gathers the weights on the host before it writes them "
+            "(stage3_gather_16bit_weights_on_model_save)");
+    if (plan->checkpoint.resume == MPL_RESUME_SHARDED)
+        add(sum, "checkpoint, loading",
+            mpl_mul(s->ranks, mpl_add(partition, is_stage3 ? 0 : s->weights)), MPL_HOST_LOADING,
+            "engine.load_checkpoint(): a rank's own partition, with zero1 and zero2 all weights");
+}
+
 static void add_checkpoints(const struct mpl_plan *plan, const struct sizes *s,
                             struct mpl_host_sum *sum)
 {
     const bool is_sharded = s->shards > 1 && plan->parallelism.strategy != MPL_STRATEGY_DDP;
+    const bool is_deepspeed = plan->parallelism.strategy >= MPL_STRATEGY_ZERO1;
     const uint64_t all = mpl_add(s->weights, s->states);
 
+    if (is_deepspeed) {
+        add_partitions(plan, s, sum);
+        return;
+    }
     if (plan->checkpoint.save == MPL_SAVE_FULL && is_sharded && plan->checkpoint.offloads)
         add(sum, "checkpoint, saving", all, MPL_HOST_SAVING,
             "rank 0 gathers weights and states on the host before it writes them "
@@ -185,6 +258,7 @@ static bool is_asked_for(const struct mpl_plan *plan)
     return plan->host.memory_bytes > 0 || plan->host.loading || plan->host.dataloader_workers ||
            plan->host.pin_memory || plan->checkpoint.save || plan->checkpoint.resume ||
            plan->parallelism.cpu_offload || plan->parallelism.offload_optimizer ||
+           plan->parallelism.offload_param ||
            plan->training.optimizer.name == MPL_ADAMW_CPU_OFFLOAD;
 }
 

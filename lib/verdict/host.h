@@ -9,10 +9,15 @@
 #include "estimate/estimate.h"
 #include "spec/plan.h"
 
-#define MPL_MAX_HOST_LINES 8
+#define MPL_MAX_HOST_LINES 16
 
 /** When a line's memory is there, bits; 0: page cache, which the kernel takes back. */
-enum { MPL_HOST_LOADING = 1 << 0, MPL_HOST_TRAINING = 1 << 1, MPL_HOST_SAVING = 1 << 2 };
+enum {
+    MPL_HOST_LOADING = 1 << 0,
+    MPL_HOST_TRAINING = 1 << 1,
+    MPL_HOST_SAVING = 1 << 2,
+    MPL_HOST_NVME = 1 << 3
+};
 
 struct mpl_host_line {
     const char *name, *source; /* static */

@@ -90,6 +90,46 @@ START_TEST(deepspeed_offloads_its_partition)
 }
 END_TEST
 
+/* A quarter of the weights each on the host; or on NVMe but for 100,000 of 125,000 trained
+ * elements, with two buffers of 30,208 elements and one for a sub-group of 50,000. */
+START_TEST(deepspeed_offloads_weights)
+{
+    struct mpl_host_sum s;
+
+    start(MPL_STRATEGY_ZERO3, 4);
+    plan.parallelism.offload_param = MPL_OFFLOAD_CPU;
+    s = sum();
+    ck_assert_uint_eq(s.training_bytes, 4 * 1000000);
+    plan.parallelism.offload_param = MPL_OFFLOAD_NVME;
+    plan.parallelism.offload_param_max_in_cpu = 100000;
+    plan.parallelism.offload_param_buffer_count = 2;
+    plan.parallelism.offload_param_buffer_size = 30001;
+    plan.parallelism.sub_group_size = 50000;
+    s = sum();
+    ck_assert_uint_eq(s.training_bytes, 4 * 400000 + 4 * 4 * (2 * 30208 + 50000));
+    ck_assert(s.is_asked_for);
+}
+END_TEST
+
+/* Masters and two moments of 125,000 parameters a rank; with zero2 all weights beside them. */
+START_TEST(deepspeed_loads_its_partition)
+{
+    uint64_t before;
+
+    start(MPL_STRATEGY_ZERO3, 4);
+    before = sum().loading_bytes;
+    plan.checkpoint.resume = MPL_RESUME_SHARDED;
+    ck_assert_uint_eq(sum().loading_bytes, before + 4 * 125000 * 12);
+    plan.parallelism.strategy = MPL_STRATEGY_ZERO2;
+    ck_assert_uint_eq(sum().loading_bytes, before + 4 * (125000 * 12 + 4000000));
+    plan.checkpoint.offloads = true;
+    plan.checkpoint.save = MPL_SAVE_FULL; /* tensors go to the file one by one */
+    ck_assert_uint_eq(sum().saving_bytes, 0);
+    plan.parallelism.strategy = MPL_STRATEGY_ZERO3;
+    ck_assert_uint_eq(sum().saving_bytes, 4000000);
+}
+END_TEST
+
 /* A tensor of 3 x 100 int64: 2400 bytes, pinned 4096. Two workers have two batches each. */
 START_TEST(batches_wait_and_are_pinned)
 {
@@ -124,6 +164,8 @@ int main(void)
     tcase_add_loop_test(tcase, loading_is_of_those_who_load, 0, ROWS(loading_table));
     tcase_add_test(tcase, offloaded_shards_and_states);
     tcase_add_test(tcase, deepspeed_offloads_its_partition);
+    tcase_add_test(tcase, deepspeed_offloads_weights);
+    tcase_add_test(tcase, deepspeed_loads_its_partition);
     tcase_add_test(tcase, batches_wait_and_are_pinned);
     tcase_add_test(tcase, more_than_the_node_has);
     return test_run("host", tcase);
