@@ -21,6 +21,22 @@ struct gathering {
     bool offloads;
 };
 
+/* CPUOffloadPolicy: a shard comes to the card to be gathered: shape [this rank's rows, the rest].
+ */
+static struct mpl_tensor *bring_shard(const struct gathering *g,
+                                      const struct mpl_parameter *parameter, enum mpl_dtype dtype)
+{
+    const int64_t rows = parameter->shape.dim[0].n, shards = g->fsdp->shards;
+    const int64_t each = (rows + shards - 1) / shards, before = each * g->fsdp->shard_index;
+    const int64_t own = rows > before ? rows - before : 0;
+    struct mpl_shape shape = parameter->shape;
+
+    if (!g->fsdp->offloads)
+        return NULL;
+    shape.dim[0].n = own < each ? own : each;
+    return mpl_hold(mpl_empty(g->tape, "_to_copy.default", dtype, &shape));
+}
+
 /* redistribute() to Replicate(): the shard, padded if it is a short one, is gathered.
  * shape: [ranks x rows of the largest shard, the rest], in the format of the shard */
 static void gather_one(struct gathering *g, const struct mpl_parameter *parameter,
@@ -29,7 +45,7 @@ static void gather_one(struct gathering *g, const struct mpl_parameter *paramete
     const struct mpl_fsdp2 *fsdp = g->fsdp;
     const int64_t rows = parameter->shape.dim[0].n;
     struct mpl_shape shape = parameter->shape;
-    struct mpl_tensor *padded = NULL, *whole;
+    struct mpl_tensor *shard = bring_shard(g, parameter, dtype), *padded = NULL, *whole;
 
     shape.dim[0].n = (rows + fsdp->shards - 1) / fsdp->shards;
     if (mpl_parameter_is_short(parameter))
@@ -39,6 +55,7 @@ static void gather_one(struct gathering *g, const struct mpl_parameter *paramete
     whole = mpl_hold(mpl_empty(g->tape, "all_gather_into_tensor.default", dtype, &shape));
     g->tape->category = MPL_CATEGORY_TEMPORARY;
     mpl_drop(g->tape, padded);
+    mpl_drop(g->tape, shard);
     if (g->offloads)
         mpl_drop(g->tape, whole);
     else
@@ -61,6 +78,21 @@ static void gather_weights(struct gathering *g, const struct mpl_network *networ
 static bool is_like_shard(const struct mpl_tensor *state, const struct mpl_tensor *leaf)
 {
     return state && state->shape.ndim && mpl_numel(state) == mpl_numel(leaf);
+}
+
+/* States on the host are no tensors of the tape. */
+static int states_on_host(const struct mpl_optimizer_spec *o)
+{
+    if (o->name == MPL_SGD)
+        return o->momentum > 0;
+    return o->amsgrad ? 3 : 2;
+}
+
+static void gather_from_host(struct gathering *g, const struct mpl_optim *optim)
+{
+    for (uint32_t i = 0; i < optim->count; i++)
+        for (int k = 0; k < states_on_host(optim->spec) && optim->parameters[i]->shards; k++)
+            gather_one(g, optim->parameters[i], optim->parameters[i]->dtype);
 }
 
 static void gather_states(struct gathering *g, const struct mpl_optim *optim)
@@ -92,7 +124,9 @@ void mpl_fsdp2_save(struct mpl_tape *tape, struct mpl_network *network, struct m
         return;
     }
     gather_weights(&g, network);
-    if (c->has_states)
+    if (c->has_states && fsdp->offloads)
+        gather_from_host(&g, optim);
+    else if (c->has_states)
         gather_states(&g, optim);
     for (uint32_t i = 0; i < g.count; i++)
         mpl_drop(tape, g.kept[i]);

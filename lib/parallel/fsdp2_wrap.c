@@ -283,6 +283,7 @@ static void host_step(struct mpl_tape *tape, struct mpl_network *network, struct
 static const struct mpl_wrapper offloading_wrapper = {.materialize = materialize_on_host,
                                                       .set_sync = set_sync,
                                                       .step = host_step,
+                                                      .save = mpl_fsdp2_save,
                                                       .parameter_bytes = no_bytes};
 
 enum memplan_status mpl_fsdp2_wrap(struct mpl_network *network,

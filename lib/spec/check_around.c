@@ -27,8 +27,6 @@ static enum memplan_status check_evaluation(const struct mpl_plan *plan, struct 
     const struct mpl_gap gaps[] = {
         {mpl_family_of(m->model_type) != MPL_FAMILY_CAUSAL, "/training/evaluation/batches",
          "training.evaluation: not modelled for eagle3"},
-        {plan->parallelism.cpu_offload, "/training/evaluation/batches",
-         "training.evaluation: not modelled with cpu_offload"},
         {t->loss.name != MPL_LOSS_CROSS_ENTROPY || t->loss.label_smoothing > 0 ||
              t->loss.num_items_in_batch,
          "/training/evaluation/batches",
@@ -107,8 +105,9 @@ const char *mpl_save_gap(const struct mpl_plan *plan)
                    : NULL;
     case MPL_STRATEGY_FSDP1:
     case MPL_STRATEGY_FSDP2:
-        if (p->cpu_offload)
-            return "what saving takes on the card is not computed with parallelism.cpu_offload";
+        if (p->cpu_offload && p->strategy == MPL_STRATEGY_FSDP1)
+            return "what saving takes on the card is not computed with fsdp1 and "
+                   "parallelism.cpu_offload";
         return plan->checkpoint.has_states && !has_plain_states(&t->optimizer)
                    ? "gathering the states of this optimizer is not computed; of adamw, adam and "
                      "sgd it is"
