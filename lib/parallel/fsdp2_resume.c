@@ -94,8 +94,11 @@ static struct mpl_tensor **load_weights(const struct loading *l, const struct mp
 }
 
 /* _init_optim_state: a step with gradients of zero makes the states that are loaded into. */
-static void make_states(struct mpl_tape *tape, struct mpl_optim *optim)
+static void make_states(struct mpl_tape *tape, const struct mpl_fsdp2 *fsdp,
+                        struct mpl_optim *optim)
 {
+    if (fsdp->offloads)
+        return;
     tape->category = MPL_CATEGORY_GRADIENTS;
     for (uint32_t i = 0; i < optim->count; i++) {
         struct mpl_tensor *leaf = mpl_parameter_leaf(optim->parameters[i]);
@@ -122,7 +125,9 @@ static void load_states(const struct loading *l, struct mpl_optim *optim)
     for (uint32_t i = 0; i < 2 * optim->count; i++)
         loaded[i] = load_one(l, optim->parameters[i / 2], MPL_CATEGORY_OPTIMIZER_STATE);
     for (uint32_t i = 0; i < 2 * optim->count; i++)
-        if (loaded[i])
+        if (loaded[i] && l->fsdp->offloads) /* they go to the host, where the parameters are */
+            mpl_drop(l->tape, loaded[i]);
+        else if (loaded[i])
             mpl_rebind(l->tape, &optim->states[i / 2].tensors[i % 2 ? EXP_AVG_SQ : EXP_AVG],
                        mpl_return(loaded[i]));
 }
@@ -134,14 +139,14 @@ void mpl_fsdp2_resume(struct mpl_tape *tape, struct mpl_network *network, struct
     struct mpl_tensor **shards;
 
     if (l.how == MPL_RESUME_SHARDED) { /* read on the host, copied into what is there */
-        make_states(tape, optim);
+        make_states(tape, l.fsdp, optim);
         return;
     }
     if (l.how == MPL_RESUME_CUDA && !mpl_whole_load(tape, network, optim, &whole))
         return;
     shards = load_weights(&l, network);
     mpl_whole_drop(tape, &whole, true);
-    make_states(tape, optim);
+    make_states(tape, l.fsdp, optim);
     load_states(&l, optim);
     for (uint32_t i = 0; shards && i < 2 * network->parameter_count; i++)
         mpl_drop(tape, shards[i]);

@@ -284,6 +284,7 @@ static const struct mpl_wrapper offloading_wrapper = {.materialize = materialize
                                                       .set_sync = set_sync,
                                                       .step = host_step,
                                                       .save = mpl_fsdp2_save,
+                                                      .resume = mpl_fsdp2_resume,
                                                       .parameter_bytes = no_bytes};
 
 enum memplan_status mpl_fsdp2_wrap(struct mpl_network *network,

@@ -62,8 +62,13 @@ static enum memplan_status check_resume(const struct mpl_plan *plan, struct memp
          "/checkpoint/resume",
          "checkpoint.resume: sharded is modelled with fsdp2 and DeepSpeed's strategies only"},
         {swaps(plan), "/checkpoint/resume", "checkpoint.resume: not modelled with states on NVMe"},
-        {plan->parallelism.cpu_offload || plan->parallelism.zero1, "/checkpoint/resume",
-         "checkpoint.resume: not modelled with parallelism.cpu_offload or zero1"},
+        {(plan->parallelism.cpu_offload && plan->parallelism.strategy != MPL_STRATEGY_FSDP2) ||
+             plan->parallelism.zero1,
+         "/checkpoint/resume",
+         "checkpoint.resume: not modelled with zero1, and with parallelism.cpu_offload under fsdp2 "
+         "only"},
+        {plan->parallelism.cpu_offload && how == MPL_RESUME_CUDA, "/checkpoint/resume",
+         "checkpoint.resume: cuda is not modelled with parallelism.cpu_offload"},
         {(o->name != MPL_ADAMW && o->name != MPL_ADAM) || o->amsgrad || o->master_weights ||
              o->in_backward,
          "/checkpoint/resume",
