@@ -178,13 +178,32 @@ static void gradient_came(struct mpl_tape *tape, struct mpl_tensor *leaf)
 /* ---- the step ---------------------------------------------------------------------------------
  */
 
+/* Gradients of both groups are views of one buffer (copy_grads_in_partition): those of the second
+ * hold it while the first is stepped. NULL: there is no such group, or buffer. */
+static struct mpl_tensor *hold_second_group(const struct mpl_zero *zero)
+{
+    struct mpl_tensor *held = NULL;
+    bool has_second = false;
+
+    if (!zero->network->plan->parallelism.decay_groups || !zero->partitions_gradients)
+        return NULL;
+    for (uint32_t i = 0; i < zero->count; i++) {
+        has_second |= zero->members[i].parameter->shape.ndim < 2;
+        if (!held)
+            held = zero->members[i].averaged;
+    }
+    return has_second && held ? mpl_hold(held) : NULL;
+}
+
 static void step(struct mpl_tape *tape, struct mpl_network *network, struct mpl_optim *optim)
 {
     struct mpl_zero *zero = network->wrapped;
+    struct mpl_tensor *waiting = hold_second_group(zero);
 
     mpl_zero_prepare_step(tape, zero);
     mpl_optim_step(tape, optim);
     mpl_optim_zero_grad(tape, optim, true);
+    mpl_drop(tape, waiting);
 }
 
 static struct mpl_tensor *divide(struct mpl_tape *tape, struct mpl_tensor *grad)

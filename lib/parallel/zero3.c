@@ -224,7 +224,16 @@ static void find_persistent(struct mpl_zero3 *zero)
     }
 }
 
-/* _create_fp16_sub_groups: each is closed behind the partition with which it is full. */
+/* Of the optimizer's groups: 1 is that of norms and biases, where it has one. */
+static bool is_in_group(const struct mpl_zero3_weight *weight, int group)
+{
+    const bool has_groups = weight->zero->network->plan->parallelism.decay_groups;
+
+    return (has_groups && weight->parameter->shape.ndim < 2) == (group == 1);
+}
+
+/* _create_fp16_sub_groups: each is closed behind the partition with which it is full, or at the end
+ * of a group. */
 static void find_sub_groups(struct mpl_zero3 *zero)
 {
     const uint64_t most = (uint64_t)zero->network->plan->parallelism.sub_group_size;
@@ -232,7 +241,8 @@ static void find_sub_groups(struct mpl_zero3 *zero)
 
     zero->sub_group_count = 1;
     for (uint32_t i = 0; i < zero->trained_count; i++) {
-        if (numel >= most) {
+        if (i && (numel >= most ||
+                  is_in_group(zero->trained[i], 1) != is_in_group(zero->trained[i - 1], 1))) {
             zero->sub_group_count++;
             numel = 0;
         }
@@ -250,10 +260,11 @@ static enum memplan_status find_trained(struct mpl_zero3 *zero, struct memplan_e
         for (uint32_t i = 0; i < zero->count; i++)
             if (zero->weights[i].parameter->is_adapter == (adapters == 1))
                 zero->weights[i].order = order++;
-    for (uint32_t i = 0; i < zero->count; i++) {
-        struct mpl_zero3_weight *weight = &zero->weights[i];
+    for (uint32_t k = 0; k < 2 * zero->count;
+         k++) { /* one group of the optimizer, then the other */
+        struct mpl_zero3_weight *weight = &zero->weights[k % zero->count];
 
-        if (!weight->is_trained)
+        if (!weight->is_trained || !is_in_group(weight, k >= zero->count))
             continue;
         if (zero->trained_count && mpl_zero3_dtype(weight) != zero->trained_dtype)
             return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/lora/adapter_dtype",

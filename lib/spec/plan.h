@@ -403,6 +403,7 @@ struct mpl_parallelism {
     /* zero1, zero2, zero3: of DeepSpeed */
     int64_t reduce_bucket_size, allgather_bucket_size; /* elements */
     enum mpl_tristate overlap_comm;                    /* unset: with zero3 alone */
+    bool decay_groups; /* norms and biases are a group of their own, without weight decay */
     enum mpl_offload offload_optimizer;
     /* zero3; sizes in elements */
     int64_t stage3_prefetch_bucket_size, stage3_param_persistence_threshold;

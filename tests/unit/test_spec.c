@@ -235,6 +235,8 @@ static const struct {
     {"parallelism={\"strategy\":\"zero3\",\"world_size\":4,\"offload_param\":\"nvme\","
      "\"offload_param_buffer_count\":0}",
      MEMPLAN_ERR_VALUE, "/parallelism/offload_param_buffer_count", "1"},
+    {"parallelism={\"strategy\":\"fsdp2\",\"world_size\":4,\"decay_groups\":true}",
+     MEMPLAN_ERR_VALUE, "/parallelism/decay_groups", "strategy fsdp2"},
     {"parallelism={\"strategy\":\"zero2\",\"offload_param_buffer_size\":5}", MEMPLAN_ERR_VALUE,
      "/parallelism/offload_param_buffer_size", "strategy zero2"},
     {"parallelism={\"strategy\":\"zero2\",\"offload_param_max_in_cpu\":5}", MEMPLAN_ERR_VALUE,
