@@ -110,10 +110,36 @@ static void print_moments(struct page *page, json_t *peak)
     text_wrap(page->out, "  moments, allocated: ", line);
 }
 
+/* How wrong the figures may be. */
+static void print_intervals(struct page *page, const json_t *report)
+{
+    static const char *const figures[] = {"allocated", "reserved", "needs", "device"};
+    const json_t *intervals = json_object_get(json_object_get(report, "peak"), "intervals");
+    char lead[64], line[512];
+    size_t used = 0;
+
+    for (size_t i = 0; i < sizeof(figures) / sizeof(*figures); i++) {
+        const json_t *one = json_object_get(intervals, figures[i]);
+
+        if (!one || used >= sizeof(line) ||
+            (strcmp(figures[i], "device") == 0 && !json_object_get(report, "capacity")))
+            continue;
+        used += (size_t)snprintf(line + used, sizeof(line) - used, "%s%s %.2f .. %.2f",
+                                 used ? ", " : "", figures[i],
+                                 (double)report_bytes(one, "low_bytes") / TEXT_GIB,
+                                 (double)report_bytes(one, "high_bytes") / TEXT_GIB);
+    }
+    if (!used)
+        return;
+    snprintf(lead, sizeof(lead),
+             "  in %g of 100, GiB: ", 100 * report_number(intervals, "coverage", 0));
+    text_wrap(page->out, lead, line);
+}
+
 void report_print_peaks(struct page *page, const json_t *report)
 {
     static const char *const names[] = {"", ">GiB", ">GB", "", NULL};
-    const json_t *peak = json_object_get(report, "peak");
+    json_t *peak = json_object_get(report, "peak");
     struct table table;
     char whose[200];
 
@@ -140,7 +166,8 @@ void report_print_peaks(struct page *page, const json_t *report)
         table_cell(&table, row, 2, "%.2f", (double)report_bytes(peak, peak_rows[i].key) / TEXT_GB);
     }
     page->failed |= !table_end(&table, page->out);
-    print_moments(page, json_object_get(report, "peak"));
+    print_intervals(page, report);
+    print_moments(page, peak);
 }
 
 struct part {

@@ -6,11 +6,8 @@
 
 #include "base/fail.h"
 #include "emit/report_out.h"
+#include "verdict/interval.h"
 #include "verdict/readings.h"
-
-/* 95 % of a normal distribution lie within this many deviations. */
-#define COVERAGE            0.95
-#define COVERAGE_DEVIATIONS 1.96
 
 static uint64_t device_bytes(const struct mpl_alternative *a)
 {
@@ -85,15 +82,36 @@ static json_t *largest(struct out *out, const struct mpl_composition *c)
     return array;
 }
 
-static json_t *interval(struct out *out, const struct mpl_alternative *a)
+static json_t *interval(struct out *out, const struct memplan_report *report)
 {
-    const double low = (double)a->estimate.needs.low_bytes * (1 - COVERAGE_DEVIATIONS * a->error);
-    const double high = (double)a->estimate.needs.high_bytes * (1 + COVERAGE_DEVIATIONS * a->error);
+    const struct mpl_interval i = mpl_interval_of(report, MPL_FIGURE_NEEDS);
     json_t *object = json_object();
 
-    put(out, object, "coverage", json_real(COVERAGE));
-    put(out, object, "low_bytes", bytes((uint64_t)low));
-    put(out, object, "high_bytes", bytes((uint64_t)high));
+    put(out, object, "coverage", json_real(MPL_INTERVAL_COVERAGE));
+    put(out, object, "low_bytes", bytes(i.low_bytes));
+    put(out, object, "high_bytes", bytes(i.high_bytes));
+    return object;
+}
+
+/* One for each figure that can be measured, and needs, with what stands behind its width. */
+static json_t *intervals(struct out *out, const struct memplan_report *report)
+{
+    json_t *object = json_object();
+
+    put(out, object, "coverage", json_real(MPL_INTERVAL_COVERAGE));
+    put(out, object, "kind", text(mpl_openness_name(mpl_interval_openness(report))));
+    for (enum mpl_figure f = MPL_FIGURE_ALLOCATED; f < MPL_FIGURE_COUNT; f++) {
+        const struct mpl_interval i = mpl_interval_of(report, f);
+        json_t *one = json_object();
+
+        put(out, one, "low_bytes", bytes(i.low_bytes));
+        put(out, one, "high_bytes", bytes(i.high_bytes));
+        put(out, one, "deviation", json_real(i.deviation));
+        put(out, one, "measured", json_real(i.spread->deviation));
+        put(out, one, "points", json_integer(i.spread->points));
+        put(out, one, "source", text(i.spread->source));
+        put(out, object, mpl_figure_name(f), one);
+    }
     return object;
 }
 
@@ -108,6 +126,8 @@ static json_t *peak(struct out *out, const struct memplan_report *report)
         put(out, object, "survival_probability", json_real(report->survival));
     if (!report->has_peaks_only)
         put(out, object, "interval", interval(out, a));
+    put(out, object, "interval", interval(out, report));
+    put(out, object, "intervals", intervals(out, report));
     put(out, object, "error", json_real(a->error));
     if (report->has_peaks_only)
         return object;
