@@ -98,6 +98,8 @@ struct memplan_summary {
     uint64_t trainable_parameters;
 };
 
+struct memplan_calibration; /**< what readings say of a plan's figures; immutable */
+
 /** How to estimate. Set size to sizeof(struct memplan_options) and the rest to 0 for the defaults.
  * A member that the library is too old to know must be 0, or MEMPLAN_ERR_ARG comes back. */
 struct memplan_options {
@@ -111,6 +113,7 @@ struct memplan_options {
     uint32_t
         peaks_only; /**< 1: live, allocated, reserved and the verdict alone: neither the band of
                        needs nor what the peak is made of, nor suggestions. A part of the time */
+    const struct memplan_calibration *calibration; /**< to correct by; NULL: none. Borrowed */
 };
 
 /** Stages that can be dumped. */
@@ -222,6 +225,36 @@ MEMPLAN_API const char *memplan_demand_field(size_t i);
  * most as much memory: where the other one ran out of memory, so will this one. */
 MEMPLAN_API int memplan_identity_dominates(const struct memplan_identity *plan,
                                            const struct memplan_identity *other);
+/* ---- calibration: what was measured corrects what is predicted ---- */
+
+/** Appends observations (docs/plan.md) to the plan's own: a JSON list of them, or an object that
+ * has one as "observations". On failure the plan is as before. */
+MEMPLAN_API enum memplan_status memplan_plan_add_readings(struct memplan_plan *plan,
+                                                          const void *json, size_t len,
+                                                          const char *source,
+                                                          struct memplan_error *err);
+
+/**
+ * Corrections of the plan's figures from its observations, under priors: docs/calibrate.md. risk is
+ * that of struct memplan_options. A reading that no correction explains is named and not used.
+ * *calibration_out is new; untouched on failure. MEMPLAN_ERR_VALUE without any observation.
+ */
+MEMPLAN_API enum memplan_status memplan_calibrate(const struct memplan_plan *plan, double risk,
+                                                  struct memplan_calibration **calibration_out,
+                                                  struct memplan_error *err);
+
+/** Reads a calibration file. *calibration_out is new; untouched on failure. */
+MEMPLAN_API enum memplan_status memplan_calibration_load(
+    const void *json, size_t len, const char *source, struct memplan_calibration **calibration_out,
+    struct memplan_error *err);
+
+/** The file, and all that was found (docs/calibrate.md). *json_out is new: free with memplan_free.
+ */
+MEMPLAN_API enum memplan_status memplan_calibration_to_json(
+    const struct memplan_calibration *calibration, char **json_out, struct memplan_error *err);
+
+MEMPLAN_API void memplan_calibration_free(
+    struct memplan_calibration *calibration); /**< NULL is accepted */
 
 /** One row of a reference list. All text is static. */
 struct memplan_field {

@@ -10,6 +10,20 @@
 #include "emit/report_json.h"
 #include "pipeline.h"
 
+struct memplan_plan {
+    struct mpl_spec *spec;
+};
+
+struct mpl_spec *mpl_api_spec(struct memplan_plan *plan)
+{
+    return plan->spec;
+}
+
+const struct mpl_spec *mpl_api_spec_of(const struct memplan_plan *plan)
+{
+    return plan->spec;
+}
+
 static enum memplan_status bad_argument(struct memplan_error *err, const char *what)
 {
     return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "%s must not be NULL", what);
@@ -147,7 +161,8 @@ enum memplan_status memplan_estimate(const struct memplan_plan *plan,
         return status;
     if ((status = mpl_spec_check(plan->spec, err)))
         return status;
-    return mpl_pipeline_run(plan->spec, &own, report_out, err);
+    return mpl_pipeline_run(plan->spec, &own, mpl_api_calibration(own.calibration), report_out,
+                            err);
 }
 
 enum memplan_verdict memplan_report_verdict(const struct memplan_report *report)

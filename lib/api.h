@@ -8,5 +8,19 @@
 struct memplan_plan {
     struct mpl_spec *spec;
 };
+/* What the public entry points share: the insides of their handles. */
+#ifndef MPL_API_H
+#define MPL_API_H
+
+#include <memplan.h>
+
+#include "spec/calibration.h"
+#include "spec/spec.h"
+
+struct mpl_spec *mpl_api_spec(struct memplan_plan *plan);
+const struct mpl_spec *mpl_api_spec_of(const struct memplan_plan *plan);
+
+/** NULL for NULL. */
+const struct mpl_calibration *mpl_api_calibration(const struct memplan_calibration *calibration);
 
 #endif

@@ -20,6 +20,7 @@
 struct pipeline {
     const struct mpl_spec *spec;
     const struct memplan_options *options;
+    const struct mpl_calibration *calibration;
     struct memplan_report *report;
     struct mpl_estimator estimator;
     struct mpl_plan *plan; /* of the combination at hand... */
@@ -77,13 +78,49 @@ static enum memplan_status describe(struct pipeline *p, struct mpl_alternative *
 
 static enum memplan_status judge(struct pipeline *p, struct mpl_alternative *a)
 {
-    const struct mpl_survival_case judged = {
-        &p->estimator, p->plan, &a->estimate, &a->capacity, a->error, 1, 0, 0};
+    struct mpl_capacity capacity = a->capacity;
+    struct mpl_survival_case judged = {
+        &p->estimator, p->plan, &a->estimate, &capacity, a->error, 1, 0, 0};
     struct mpl_survival survival;
-    enum memplan_status status = mpl_survival_judge(&judged, &survival, p->err);
+    enum memplan_status status;
 
+    mpl_correction_judge(&a->correction, mpl_accuracy_of(p->plan),
+                         (double)p->plan->training.sequence_length,
+                         (double)a->estimate.unlimited.allocated_peak, &capacity, &judged.error);
+    a->error = judged.error;
+    status = mpl_survival_judge(&judged, &survival, p->err);
     a->survival = survival.probability;
     return status;
+}
+
+/* The calibration's part for one alternative; NULL: it excludes it. */
+static const struct mpl_calibration_alternative *calibrated(const struct pipeline *p,
+                                                            const struct mpl_alternative *a)
+{
+    const struct mpl_calibration *c = p->report->calibration;
+
+    for (uint32_t i = 0; i < c->alternative_count; i++)
+        if (!strcmp(c->alternatives[i].set, a->text))
+            return &c->alternatives[i];
+    return NULL;
+}
+
+static void correct(struct pipeline *p, struct mpl_alternative *a)
+{
+    const struct mpl_calibration *c = p->report->calibration;
+    const struct mpl_calibration_alternative *own = c ? calibrated(p, a) : NULL;
+    const double tokens = (double)p->plan->training.sequence_length;
+
+    if (!own)
+        return;
+    mpl_correction_sum(c, own, &a->estimate, tokens,
+                       tokens * (double)p->plan->training.micro_batch_size, &a->correction);
+    for (uint32_t i = 0; i < c->field_count; i++)
+        if (!strcmp(c->fields[i].path, MPL_CALIBRATION_LENGTH)) {
+            a->correction.low_tokens = c->fields[i].low;
+            a->correction.high_tokens = c->fields[i].high;
+        }
+    a->correction.is_outside = mpl_calibration_is_outside(p->spec, c);
 }
 
 /* Spec to estimate, for one alternative. */
@@ -97,6 +134,7 @@ static enum memplan_status estimate(struct pipeline *p, struct mpl_alternative *
     mpl_capacity_complete_plan(&a->capacity, p->plan);
     if ((status = mpl_ranks_estimate(&p->estimator, p->plan, p->report, a, p->err)))
         return status;
+    correct(p, a);
     a->error = mpl_accuracy_error(mpl_accuracy_of(p->plan), p->plan->training.sequence_length,
                                   p->report->farthest_reading);
     a->survival = -1;
@@ -122,16 +160,44 @@ static enum memplan_status estimate_all(struct pipeline *p)
     return MEMPLAN_OK;
 }
 
+/* A calibration has weighed the alternatives by its readings, which hold the plan's own. */
+static enum memplan_status weigh_by_calibration(struct pipeline *p)
+{
+    struct memplan_report *report = p->report;
+    double total = 0;
+
+    for (size_t i = 0; i < report->alternative_count; i++) {
+        struct mpl_alternative *a = &report->alternatives[i];
+        const struct mpl_calibration_alternative *own = calibrated(p, a);
+
+        a->weight = own ? own->weight : 0;
+        a->is_excluded = !(a->weight > 0);
+        if (a->is_excluded && !a->excluded_by[0])
+            snprintf(a->excluded_by, sizeof(a->excluded_by), "the readings of the calibration");
+        else if (!a->is_excluded)
+            a->excluded_by[0] = '\0';
+        total += a->weight;
+    }
+    for (size_t i = 0; i < report->alternative_count && total > 0; i++)
+        report->alternatives[i].weight /= total;
+    return total > 0 ? MEMPLAN_OK
+                     : mpl_fail(p->err, MEMPLAN_ERR_VALUE, NULL,
+                                "the calibration knows none of the plan's alternatives");
+}
+
 /* The readings' weights; without readings all alternatives weigh the same. */
 static enum memplan_status weigh(struct pipeline *p)
 {
-    enum memplan_status status;
+    enum memplan_status status = MEMPLAN_OK;
 
+    if (p->report->calibration && !p->report->uses_readings)
+        return weigh_by_calibration(p);
     if (!p->report->uses_readings)
         return MEMPLAN_OK;
     if ((status = mpl_readings_predict(p->spec, p->report, &p->estimator, p->err)))
         return status;
-    return mpl_readings_weigh(p->report, p->err);
+    status = mpl_readings_weigh(p->report, p->err);
+    return status || !p->report->calibration ? status : weigh_by_calibration(p);
 }
 
 /* Survival over what is left, and which alternative the figures at the top are of. */
@@ -177,8 +243,12 @@ static enum memplan_status start(struct pipeline *p)
     report->risk = p->options && p->options->risk > 0 ? p->options->risk : DEFAULT_RISK;
     report->has_all_ranks = p->options && p->options->all_ranks;
     report->has_peaks_only = p->options && p->options->peaks_only;
+    report->calibration = p->calibration;
+    report->is_calibrated = p->calibration != NULL;
     if (id)
         snprintf(report->id, sizeof(report->id), "%s", id);
+    if (p->calibration && (status = mpl_calibration_match(p->spec, p->calibration, p->err)))
+        return status;
     if ((status = bind(p, 0)))
         return status;
     report->plan = *p->plan;
@@ -222,9 +292,11 @@ static enum memplan_status run_stages(struct pipeline *p)
 
 enum memplan_status mpl_pipeline_run(const struct mpl_spec *spec,
                                      const struct memplan_options *options,
+                                     const struct mpl_calibration *calibration,
                                      struct memplan_report **report_out, struct memplan_error *err)
 {
-    struct pipeline p = {.spec = spec, .options = options, .bound = UNBOUND, .err = err};
+    struct pipeline p = {
+        .spec = spec, .options = options, .calibration = calibration, .bound = UNBOUND, .err = err};
     enum memplan_status status;
 
     p.report = calloc(1, sizeof(*p.report));
@@ -235,6 +307,8 @@ enum memplan_status mpl_pipeline_run(const struct mpl_spec *spec,
         status = run_stages(&p);
     free(p.plan);
     mpl_estimator_free(&p.estimator);
+    if (p.report)
+        p.report->calibration = NULL;
     if (status)
         memplan_report_free(p.report);
     else

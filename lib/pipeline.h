@@ -13,6 +13,7 @@
 #include "table/note.h"
 #include "verdict/accuracy.h"
 #include "verdict/capacity.h"
+#include "verdict/correction.h"
 #include "verdict/survival.h"
 
 /** What one alternative predicts for one reading, in bytes; an outcome has a probability. */
@@ -38,9 +39,10 @@ struct mpl_alternative {
     struct mpl_rank_figures *figures; /* one for each class of ranks, when they differ */
     int64_t rank;                     /* whose estimate it is */
     struct mpl_capacity capacity;
-    double error;    /* relative, at the plan's length */
-    double survival; /* -1 without a device */
-    double weight;   /* of the readings; over all kept ones they add up to 1 */
+    struct mpl_correction correction; /* of a calibration; not known without one */
+    double error;                     /* relative, at the plan's length */
+    double survival;                  /* -1 without a device */
+    double weight;                    /* of the readings; over all kept ones they add up to 1 */
     bool is_excluded;
     char excluded_by[192];
     struct mpl_prediction *predictions; /* one for each reading; arena memory */
@@ -77,6 +79,9 @@ struct memplan_report {
     char id[128];
     double risk;
     bool uses_readings, has_all_ranks, has_peaks_only;
+    bool uses_readings, has_all_ranks;
+    const struct mpl_calibration *calibration; /* borrowed while the stages run; NULL: none */
+    bool is_calibrated;
     struct mpl_alternative *alternatives;
     size_t alternative_count, kept_count, best;
     struct mpl_hypothesis hypotheses[MPL_MAX_HYPOTHESES];
@@ -93,9 +98,10 @@ struct memplan_report {
     char *timeline_text, *replay_text;
 };
 
-/** Runs all stages. *report_out is new. */
+/** Runs all stages; calibration may be NULL. *report_out is new. */
 enum memplan_status mpl_pipeline_run(const struct mpl_spec *spec,
                                      const struct memplan_options *options,
+                                     const struct mpl_calibration *calibration,
                                      struct memplan_report **report_out, struct memplan_error *err);
 
 #endif

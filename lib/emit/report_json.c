@@ -2,6 +2,7 @@
 /* The report as JSON (docs/json.md). */
 #include "emit/report_json.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/fail.h"
@@ -115,6 +116,28 @@ static json_t *intervals(struct out *out, const struct memplan_report *report)
     return object;
 }
 
+/* What a calibration does to the figures: they stay what was traced, this is what is expected. */
+static json_t *calibration(struct out *out, const struct memplan_report *report)
+{
+    const struct mpl_alternative *a = &report->alternatives[report->best];
+    const double tokens = (double)report->plan.training.sequence_length;
+    const bool is_inside = !a->correction.is_outside && tokens >= a->correction.low_tokens &&
+                           tokens <= a->correction.high_tokens;
+    json_t *object = json_object();
+
+    put(out, object, "inside", json_boolean(is_inside));
+    put(out, object, "readings_from", json_real(a->correction.low_tokens));
+    put(out, object, "readings_to", json_real(a->correction.high_tokens));
+    for (enum mpl_figure f = MPL_FIGURE_ALLOCATED; f < MPL_FIGURE_COUNT; f++) {
+        double deviation;
+        const double shift = mpl_interval_shift(report, a, f, &deviation);
+
+        put(out, object, mpl_figure_name(f),
+            json_pack("{s:f, s:f}", "shift", expm1(shift), "deviation", deviation));
+    }
+    return object;
+}
+
 static json_t *peak(struct out *out, const struct memplan_report *report)
 {
     const struct mpl_alternative *a = &report->alternatives[report->best];
@@ -128,6 +151,8 @@ static json_t *peak(struct out *out, const struct memplan_report *report)
         put(out, object, "interval", interval(out, a));
     put(out, object, "interval", interval(out, report));
     put(out, object, "intervals", intervals(out, report));
+    if (report->is_calibrated)
+        put(out, object, "calibration", calibration(out, report));
     put(out, object, "error", json_real(a->error));
     if (report->has_peaks_only)
         return object;

@@ -90,6 +90,7 @@ enum memplan_status mpl_estimate_compose(const struct mpl_timeline *t, uint32_t 
         composition->live_bytes += bytes;
         composition->by_category[request->category] += bytes;
         composition->by_order[request->order] += bytes;
+        composition->by_both[request->category][request->order] += bytes;
         add_to_group(groups, request, &t->infos.data[id], bytes);
     }
     qsort(groups->items, groups->count, sizeof(groups->items[0]), by_bytes);

@@ -25,6 +25,7 @@ struct mpl_composition {
     uint64_t live_bytes;
     uint64_t by_category[MPL_CATEGORY_COUNT];
     uint64_t by_order[MPL_ORDER_COUNT];
+    uint64_t by_both[MPL_CATEGORY_COUNT][MPL_ORDER_COUNT];
     struct mpl_largest largest[MPL_MAX_LARGEST]; /* largest first */
     uint32_t largest_count;
     enum mpl_phase phase;

@@ -289,3 +289,23 @@ enum memplan_status mpl_spec_read_observations(const struct mpl_spec *spec, stru
     plan->observation_count = (uint32_t)count;
     return status;
 }
+
+uint32_t mpl_spec_same_reading(const struct mpl_spec *spec, const struct mpl_plan *plan, uint32_t i)
+{
+    const json_t *list = json_object_get(spec->document, "observations");
+    const json_t *own = json_object_get(json_array_get(list, i), "set");
+    const struct mpl_observation *b = &plan->observations[i];
+
+    for (uint32_t earlier = 0; earlier < i; earlier++) {
+        const struct mpl_observation *a = &plan->observations[earlier];
+        const json_t *set = json_object_get(json_array_get(list, earlier), "set");
+
+        if (a->sequence_length == b->sequence_length && a->outcome == b->outcome &&
+            !(a->value < b->value) && !(a->value > b->value) &&
+            (a->outcome != MPL_OUTCOME_NUMBER ||
+             (a->units & b->units && a->metrics & b->metrics)) &&
+            ((!set && !own) || json_equal(set, own)))
+            return earlier;
+    }
+    return i;
+}

@@ -252,6 +252,45 @@ enum memplan_status mpl_spec_set(struct mpl_spec *spec, const char *assignment,
     return mpl_spec_finish(spec, status, err);
 }
 
+/* The document with more observations; NULL: no memory. */
+static json_t *with_readings(const json_t *document, const json_t *more)
+{
+    json_t *copy = json_deep_copy(document);
+    json_t *list = json_object_get(copy, "observations");
+
+    if (copy && !json_is_array(list)) {
+        list = json_array();
+        if (json_object_set_new(copy, "observations", list))
+            list = NULL;
+    }
+    if (!list || json_array_extend(list, (json_t *)more)) {
+        json_decref(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+enum memplan_status mpl_spec_add_readings(struct mpl_spec *spec, const void *json, size_t len,
+                                          const char *source, struct memplan_error *err)
+{
+    json_t *read = NULL, *document;
+    enum memplan_status status = mpl_json_read(json, len, &read, err);
+    const json_t *more = json_is_object(read) ? json_object_get(read, "observations") : read;
+
+    if (!status && !json_is_array(more))
+        status = mpl_fail(err, MEMPLAN_ERR_VALUE, NULL,
+                          "found no list of observations, expected [{...}] or "
+                          "{\"observations\": [{...}]}");
+    if (!status) {
+        document = with_readings(spec->document, more);
+        status = document ? replace_document(spec, document, err) : fail_memory(err);
+    }
+    json_decref(read);
+    if (status && err)
+        snprintf(err->source, sizeof(err->source), "%s", source ? source : "");
+    return status;
+}
+
 enum memplan_status mpl_spec_check(const struct mpl_spec *spec, struct memplan_error *err)
 {
     enum memplan_status status = mpl_spec_check_names(spec->document, err);

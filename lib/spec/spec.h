@@ -113,6 +113,16 @@ enum memplan_status mpl_spec_pin_readings(struct mpl_spec *spec, const char *pat
  */
 enum memplan_status mpl_spec_find_field(const char *name, size_t *index_out,
                                         struct memplan_error *err);
+/** The first observation that says the same as observation i of a bound plan: of the same settings,
+ * and the same digits or outcome. A run that is written down twice, or repeats to the digit, tells
+ * nothing more. i itself when there is none before it. */
+uint32_t mpl_spec_same_reading(const struct mpl_spec *spec, const struct mpl_plan *plan,
+                               uint32_t i);
+
+/** Appends observations: a list of them, or an object with a list "observations". On failure the
+ * spec is as before. source names the input in messages. */
+enum memplan_status mpl_spec_add_readings(struct mpl_spec *spec, const void *json, size_t len,
+                                          const char *source, struct memplan_error *err);
 
 /** Row i of the field table in its public form; false past the last row. */
 bool mpl_spec_field(size_t i, struct memplan_field *field_out);

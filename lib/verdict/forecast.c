@@ -44,13 +44,15 @@ static double error_at(const struct memplan_report *report, double tokens)
 
 double mpl_forecast_length(const struct memplan_report *report, int64_t longest)
 {
-    struct mpl_survival_case c = {.capacity = &best_of(report)->capacity};
     double low = 0, high = (double)longest;
 
     for (int i = 0; i < 40; i++) {
         const double middle = (low + high) / 2;
+        struct mpl_capacity capacity = best_of(report)->capacity;
+        struct mpl_survival_case c = {.capacity = &capacity, .error = error_at(report, middle)};
 
-        c.error = error_at(report, middle);
+        mpl_correction_judge(&best_of(report)->correction, mpl_accuracy_of(&report->plan), middle,
+                             live_at(report, middle), &capacity, &c.error);
         if (mpl_survival_if_needs(&c, needs_at(report, middle)) < 1 - report->risk)
             high = middle;
         else
@@ -73,8 +75,9 @@ enum memplan_status mpl_forecast_survives(struct mpl_forecast *forecast, int64_t
                                           bool *survives, struct memplan_error *err)
 {
     const struct mpl_alternative *a = forecast->alternative;
-    const struct mpl_survival_case c = {
-        .capacity = &a->capacity,
+    struct mpl_capacity capacity = a->capacity;
+    struct mpl_survival_case c = {
+        .capacity = &capacity,
         .error = error_at(forecast->report, (double)tokens),
         .risk = forecast->report->risk / a->weight,
     };
@@ -83,6 +86,8 @@ enum memplan_status mpl_forecast_survives(struct mpl_forecast *forecast, int64_t
         mpl_timeline_grow(&forecast->estimator->trace.timeline,
                           (double)tokens / (double)forecast->tokens, &forecast->grown, err);
 
+    mpl_correction_judge(&a->correction, mpl_accuracy_of(&forecast->report->plan), (double)tokens,
+                         live_at(forecast->report, (double)tokens), &capacity, &c.error);
     if (!status)
         status = mpl_replay_run(forecast->estimator->replay, &forecast->grown,
                                 mpl_survival_boundary_budget(&c), &result, err);

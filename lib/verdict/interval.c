@@ -50,24 +50,90 @@ static void ends_of(const struct mpl_alternative *a, enum mpl_figure figure, dou
     }
 }
 
-struct mpl_interval mpl_interval_of(const struct memplan_report *report, enum mpl_figure figure)
+double mpl_interval_shift(const struct memplan_report *report, const struct mpl_alternative *a,
+                          enum mpl_figure figure, double *deviation)
+{
+    const struct mpl_accuracy *accuracy = mpl_accuracy_of(&report->plan);
+    const double spread = mpl_accuracy_spread(figure, mpl_interval_openness(report))->deviation;
+    const struct mpl_correction_point p = {figure, (double)report->plan.training.sequence_length,
+                                           (double)a->estimate.unlimited.allocated_peak,
+                                           (double)a->estimate.unlimited.reserved_peak,
+                                           (double)mpl_capacity_taken(&a->capacity)};
+
+    *deviation = hypot(a->error, spread);
+    if (!a->correction.is_known)
+        return 0;
+    return mpl_correction_shift(&a->correction, accuracy, hypot(accuracy->unread, spread), &p,
+                                deviation);
+}
+
+/* Share of the alternatives' distributions, by weight, that lies below (or above) ln(bytes). */
+static double share_beyond(const struct memplan_report *report, enum mpl_figure figure,
+                           double log_bytes, bool is_low)
 {
     const struct mpl_spread *spread = mpl_accuracy_spread(figure, mpl_interval_openness(report));
-    double low = HUGE_VAL, high = 0, error = 0, margin;
+    const double stretch = mpl_accuracy_quantile(spread->points) / mpl_accuracy_quantile(0);
+    double share = 0;
 
     for (size_t i = 0; i < report->alternative_count; i++) {
         const struct mpl_alternative *a = &report->alternatives[i];
-        double a_low, a_high;
+        double low, high, deviation, shift, z;
+
+        if (a->is_excluded)
+            continue;
+        ends_of(a, figure, &low, &high);
+        shift = mpl_interval_shift(report, a, figure, &deviation);
+        z = (log_bytes - log(is_low ? low : high) - shift) / (deviation * stretch);
+        share += a->weight * 0.5 * erfc((is_low ? -z : z) / sqrt(2.0));
+    }
+    return share;
+}
+
+/* Where the share beyond is what an interval leaves out on one side. */
+static double find_end(const struct memplan_report *report, enum mpl_figure figure, double low,
+                       double high, bool is_low)
+{
+    low = log(low);
+    high = log(high);
+    for (int i = 0; i < 60; i++) {
+        const double middle = (low + high) / 2;
+        const bool is_less =
+            share_beyond(report, figure, middle, is_low) < (1 - MPL_INTERVAL_COVERAGE) / 2;
+
+        if (is_less == is_low)
+            low = middle;
+        else
+            high = middle;
+    }
+    return exp(is_low ? low : high);
+}
+
+struct mpl_interval mpl_interval_of(const struct memplan_report *report, enum mpl_figure figure)
+{
+    const struct mpl_spread *spread = mpl_accuracy_spread(figure, mpl_interval_openness(report));
+    double low = HUGE_VAL, high = 0, widest = 0, margin;
+
+    for (size_t i = 0; i < report->alternative_count; i++) {
+        const struct mpl_alternative *a = &report->alternatives[i];
+        double a_low, a_high, deviation, factor;
 
         if (a->is_excluded)
             continue;
         ends_of(a, figure, &a_low, &a_high);
-        low = fmin(low, a_low);
-        high = fmax(high, a_high);
-        error = fmax(error, a->error);
+        factor = exp(mpl_interval_shift(report, a, figure, &deviation));
+        low = fmin(low, a_low * factor);
+        high = fmax(high, a_high * factor);
+        widest = fmax(widest, deviation);
     }
-    error = hypot(error, spread->deviation);
-    margin = exp(mpl_accuracy_quantile(spread->points) * error);
-    return (struct mpl_interval){(uint64_t)(low / margin), (uint64_t)fmin(high * margin, 0x1p62),
-                                 error, spread};
+    margin = exp(mpl_accuracy_quantile(spread->points) * widest);
+    low /= margin;
+    high *= margin;
+    /* Weights that readings gave say more than the span does. */
+    if (report->is_calibrated) {
+        const double end = find_end(report, figure, low, high, true);
+
+        high = find_end(report, figure, low, high, false);
+        low = end;
+    }
+    return (struct mpl_interval){(uint64_t)low, (uint64_t)fmin(high, 0x1p62), widest, spread};
 }

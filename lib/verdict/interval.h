@@ -20,9 +20,14 @@ enum mpl_openness mpl_interval_openness(const struct memplan_report *report);
 /**
  * From the lowest to the highest figure of the alternatives that are left, widened on either side
  * by the spread of measured points and the error that the verdict uses, in squares. device also by
- * the ranges of what lies outside of PyTorch's allocator.
+ * the ranges of what lies outside of PyTorch's allocator. With a calibration, which has weighed the
+ * alternatives, the same share of their distributions instead, each shifted.
  */
 struct mpl_interval mpl_interval_of(const struct memplan_report *report, enum mpl_figure figure);
+
+/** Shift of ln of a figure by the calibration, 0 without one, and the deviation around it. */
+double mpl_interval_shift(const struct memplan_report *report, const struct mpl_alternative *a,
+                          enum mpl_figure figure, double *deviation);
 
 const char *mpl_figure_name(enum mpl_figure figure); /* "allocated" */
 

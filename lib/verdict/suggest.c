@@ -48,11 +48,12 @@ static void survive(struct search *s, size_t alternative, int64_t tokens, enum e
 {
     const struct mpl_alternative *a = &s->report->alternatives[alternative];
     struct mpl_estimate estimate;
-    const struct mpl_survival_case judged = {
+    struct mpl_capacity capacity = a->capacity;
+    struct mpl_survival_case judged = {
         .estimator = s->estimator,
         .plan = s->plan,
         .estimate = &estimate,
-        .capacity = &a->capacity,
+        .capacity = &capacity,
         .error = mpl_accuracy_error(mpl_accuracy_of(&s->report->plan), tokens,
                                     s->report->farthest_reading),
         .risk = s->report->risk / a->weight,
@@ -61,6 +62,9 @@ static void survive(struct search *s, size_t alternative, int64_t tokens, enum e
     };
 
     trace(s, a, tokens, &estimate);
+    if (!s->status)
+        mpl_correction_judge(&a->correction, mpl_accuracy_of(&s->report->plan), (double)tokens,
+                             (double)estimate.live_peak, &capacity, &judged.error);
     if (!s->status)
         s->status = mpl_survival_judge(&judged, &s->chances[alternative], s->err);
 }

@@ -4,6 +4,9 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "verdict/interval.h"
 
 /* Below this chance a run is said not to fit; between here and 1 - risk it is inside the margin. */
 #define EVEN_CHANCE 0.5
@@ -53,6 +56,25 @@ static const char *opening(enum memplan_verdict verdict)
     }
 }
 
+/* How the calibration moved it; the physics above stays what it is. */
+static void explain_calibration(struct memplan_report *report)
+{
+    const struct mpl_alternative *a = &report->alternatives[report->best];
+    const struct mpl_correction *c = &a->correction;
+    const double tokens = (double)report->plan.training.sequence_length;
+    const size_t used = strlen(report->reason);
+    const bool is_inside = !c->is_outside && tokens >= c->low_tokens && tokens <= c->high_tokens;
+    double deviation;
+    const double shift = mpl_interval_shift(report, a, MPL_FIGURE_NEEDS, &deviation);
+
+    snprintf(report->reason + used, sizeof(report->reason) - used,
+             " The calibration moves needs by %+.1f %%, give or take %.1f %%%s.",
+             100 * expm1(shift), 100 * deviation,
+             is_inside ? ""
+                       : "; this plan lies outside of its readings, so that the interval is "
+                         "wider and nothing is taken off");
+}
+
 static void explain(struct memplan_report *report)
 {
     const struct mpl_capacity *c = &report->alternatives[report->best].capacity;
@@ -76,6 +98,8 @@ static void explain(struct memplan_report *report)
              opening(report->verdict), report->has_peaks_only ? "allocates" : "needs", needs,
              report->kept_count > 1 ? " over what the plan leaves open" : "",
              gib((double)c->usable_bytes), chance);
+    if (report->is_calibrated)
+        explain_calibration(report);
 }
 
 void mpl_verdict_decide(struct memplan_report *report)

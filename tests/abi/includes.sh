@@ -23,7 +23,8 @@ parallel: table timeline tape op step optim spec
 replay: table timeline
 estimate: table timeline spec step replay
 verdict: table timeline spec replay estimate
-emit: table timeline spec replay estimate verdict
+calib: table timeline spec replay estimate verdict
+emit: table timeline spec replay estimate verdict calib
 log:
 pack:
 '
@@ -49,6 +50,9 @@ awk -v rules="$rules" '
     }
     /^#include <pcre2.h>/ && in_lib && path[2] != "log" {
         complain("pcre2.h belongs in log")
+    }
+    /^#include <cminpack.h>/ && in_lib && path[2] != "calib" {
+        complain("cminpack.h belongs in calib")
     }
     /^#include "[a-z_]+\// {
         split($2, used, /["\/]/)
