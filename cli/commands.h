@@ -27,6 +27,7 @@ int cmd_exec(const struct settings *settings);
 int cmd_max(const struct settings *settings);
 int cmd_min(const struct settings *settings);
 int cmd_sweep(const struct settings *settings);
+int cmd_calibrate(const struct settings *settings);
 int cmd_replay(const struct settings *settings);
 int cmd_pack(const struct settings *settings);
 int cmd_probe(const struct settings *settings);

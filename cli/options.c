@@ -44,6 +44,21 @@ const struct option_row options_estimate[] = {
     {0},
 };
 
+const struct option_row options_calibrated[] = {
+    {"calibration", "FILE", "correct the prediction by what memplan calibrate wrote", OPTION_TEXT,
+     AT(calibration), NULL},
+    {0},
+};
+
+const struct option_row options_calibrate[] = {
+    {"readings", "FILE", "readings to add to the plan's own: a JSON list of observations",
+     OPTION_TEXT, AT(readings), NULL},
+    {"output", "FILE", "write the calibration there, for --calibration", OPTION_TEXT, AT(output),
+     NULL},
+    {"json", NULL, "print the calibration as JSON", OPTION_FLAG, AT(json), NULL},
+    {0},
+};
+
 const struct option_row options_exec[] = {
     {"accept-margin", NULL, "run when the answer is \"inside the margin\" too", OPTION_FLAG,
      AT(accept_margin), NULL},
@@ -375,6 +390,15 @@ static int refuse(const struct option_row **rows, int count, int found, const ch
     return message_invalid("unknown option %s; see memplan help", word);
 }
 
+/* What getopt would return for the long form of -o; '?': the command has none. */
+static int long_form(const struct option_row **rows, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(rows[i]->name, "output") == 0)
+            return i + 1;
+    return '?';
+}
+
 int options_parse(const struct option_set *set, int argc, char **argv, struct settings *settings)
 {
     struct option options[MOST_OPTIONS + 1];
@@ -384,10 +408,13 @@ int options_parse(const struct option_set *set, int argc, char **argv, struct se
 
     opterr = 0;
     optind = 1;
-    while (before = optind, (found = getopt_long(argc, argv, set->stop_at_word ? "+:h" : ":h",
-                                                 options, NULL)) != -1) {
+    while (before = optind,
+           (found = getopt_long(argc, argv, set->stop_at_word ? "+:ho:" : ":ho:", options, NULL)) !=
+               -1) {
         int code;
 
+        if (found == 'o' && (found = long_form(rows, count)) == '?')
+            return message_invalid("unknown option -o; see memplan help");
         if (found == '?' || found == ':')
             return refuse(rows, count, found, argv[optind > before ? optind - 1 : before]);
         if (found == 'h') {
@@ -414,7 +441,8 @@ void options_print(const struct option_set *set, FILE *out)
         for (const struct option_row *row = set->tables[t]; row->name; row++) {
             char name[48];
 
-            snprintf(name, sizeof(name), "--%s%s%s", row->name,
+            snprintf(name, sizeof(name), "%s--%s%s%s",
+                     strcmp(row->name, "output") == 0 ? "-o, " : "", row->name,
                      row->argument && row->kind != OPTION_HELP ? " " : "",
                      row->argument ? row->argument : "");
             fprintf(out, "  %-20s %s\n", name, row->help);

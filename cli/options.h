@@ -37,6 +37,7 @@ struct settings {
     const char *confs[SETTINGS_MOST_CONFS];
     size_t conf_count;
     const char *svg, *pytorch;
+    const char *calibration, *readings, *output; /* of calibrate, and of what applies it */
     double fraction;
     uint64_t total_bytes, context_bytes, until;
     /* of max, min and sweep; read once the field is known */
@@ -78,6 +79,7 @@ struct option_row {
 };
 
 #define OPTION_TABLES 6
+#define OPTION_TABLES 5
 
 /** Options of a command: tables that commands share, NULL after the last. */
 struct option_set {
@@ -90,6 +92,8 @@ extern const struct option_row options_estimate[]; /* how to print it */
 extern const struct option_row options_exec[];
 extern const struct option_row options_search[]; /* of max and min */
 extern const struct option_row options_sweep[];
+extern const struct option_row options_calibrated[]; /* what applies a calibration */
+extern const struct option_row options_calibrate[];
 extern const struct option_row options_replay[];
 extern const struct option_row options_pack[];
 extern const struct option_row options_read_log[];

@@ -106,6 +106,25 @@ enum memplan_status run_to_json(const struct run *run, char **text_out, struct m
 int run_verdict(const struct run *run)
 {
     return run->report ? (int)memplan_report_verdict(run->report) : (int)MEMPLAN_DOES_NOT_FIT;
+/* The calibration that settings name; NULL when they name none. */
+static enum memplan_status load_calibration(const struct settings *settings,
+                                            struct memplan_calibration **calibration_out,
+                                            struct memplan_error *err)
+{
+    struct input input;
+    enum memplan_status status;
+
+    if (!settings->calibration)
+        return MEMPLAN_OK;
+    if (input_read_file(settings->calibration, INPUT_MOST_BYTES, &input)) {
+        err->status = MEMPLAN_ERR_VALUE;
+        snprintf(err->source, sizeof(err->source), "%s", settings->calibration);
+        snprintf(err->text, sizeof(err->text), "the calibration cannot be read");
+        return err->status;
+    }
+    status = memplan_calibration_load(input.text, input.len, input.source, calibration_out, err);
+    input_free(&input);
+    return status;
 }
 
 enum memplan_status run_estimate(const struct settings *settings, const struct input *input,
@@ -120,6 +139,7 @@ enum memplan_status run_estimate(const struct settings *settings, const struct i
         .all_ranks = settings->all_ranks,
         .dump_stages = stage,
     };
+    struct memplan_calibration *calibration = NULL;
     struct memplan_plan *plan = NULL;
     enum memplan_status status;
 
@@ -128,9 +148,14 @@ enum memplan_status run_estimate(const struct settings *settings, const struct i
     if (!status && !stage)
         status = ledger_consult(settings, plan, &run->json, err);
     if (!status && !run->json)
+    if (!status)
+        status = load_calibration(settings, &calibration, err);
+    options.calibration = calibration;
+    if (!status)
         status = memplan_estimate(plan, &options, &run->report, err);
     if (!status && !run->json && (want & RUN_JSON))
         status = read_json(run, err);
+    memplan_calibration_free(calibration);
     memplan_plan_free(plan);
     if (status)
         run_free(run);
