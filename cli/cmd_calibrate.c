@@ -34,11 +34,11 @@ static void print_number(struct table *table, struct libscols_line *row, const j
     const double before = report_number(reading, "predicted_bytes", 0);
     const double after = report_number(reading, "corrected_bytes", 0);
 
-    table_cell(table, row, 2, "%g %s %s", report_number(reading, "value", 0), unit,
-               report_text(reading, "metric"));
+    table_cell(table, row, 2, scale > 1 ? "%g %s %s" : "%.0f %s %s",
+               report_number(reading, "value", 0), unit, report_text(reading, "metric"));
     if (!(read > 0 && before > 0))
         return;
-    table_cell(table, row, 3, "%.2f", before / scale);
+    table_cell(table, row, 3, scale > 1 ? "%.2f" : "%.0f", before / scale);
     table_cell(table, row, 4, "%+.2f %%", 100 * (before / read - 1));
     if (strcmp(report_text(reading, "use"), "used") == 0)
         table_cell(table, row, 5, "%+.2f %%", 100 * (after / read - 1));

@@ -2,9 +2,11 @@
 /* From a plan's bytes and the command line to a report. */
 #include "run.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "auto_card.h"
 #include "ledger_entry.h"
@@ -116,10 +118,13 @@ static enum memplan_status load_calibration(const struct settings *settings,
 
     if (!settings->calibration)
         return MEMPLAN_OK;
-    if (input_read_file(settings->calibration, INPUT_MOST_BYTES, &input)) {
+    /* What is missing is told once, in the caller's words. */
+    if (access(settings->calibration, R_OK) ||
+        input_read_file(settings->calibration, INPUT_MOST_BYTES, &input)) {
         err->status = MEMPLAN_ERR_VALUE;
         snprintf(err->source, sizeof(err->source), "%s", settings->calibration);
-        snprintf(err->text, sizeof(err->text), "the calibration cannot be read");
+        snprintf(err->text, sizeof(err->text), "the calibration cannot be read: %s",
+                 strerror(errno));
         return err->status;
     }
     status = memplan_calibration_load(input.text, input.len, input.source, calibration_out, err);

@@ -128,14 +128,24 @@ static double deviation_of(const struct mpl_calib_report *report,
     return sqrt(squares);
 }
 
+/* Variance that reserved has and allocated has not: of points that say their releases, since where
+ * something is open it moves both, and hides what is the allocator's alone. */
+static double reserved_beyond(enum mpl_openness open)
+{
+    const enum mpl_openness row = open == MPL_OPEN_DRAFTER ? open : MPL_OPEN_NOTHING;
+    const double reserved = mpl_accuracy_spread(MPL_FIGURE_RESERVED, row)->deviation;
+    const double allocated = mpl_accuracy_spread(MPL_FIGURE_ALLOCATED, row)->deviation;
+
+    return fmax(reserved * reserved - allocated * allocated, 0);
+}
+
 void mpl_calib_make_terms(struct mpl_calib_report *report, const struct mpl_calib_parts *plan,
                           const struct mpl_calib_parts *readings, size_t count)
 {
     const struct mpl_accuracy *accuracy = mpl_accuracy_of(&report->plan);
     const enum mpl_openness open = mpl_interval_openness(report->estimate);
     const double allocated = mpl_accuracy_spread(MPL_FIGURE_ALLOCATED, open)->deviation;
-    const double reserved = mpl_accuracy_spread(MPL_FIGURE_RESERVED, open)->deviation;
-    const double beyond = fmax(reserved * reserved - allocated * allocated, 0);
+    const double beyond = reserved_beyond(open);
     double least;
 
     /* The table's errors hold the part that no correction explains. */

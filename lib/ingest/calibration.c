@@ -215,9 +215,13 @@ static enum memplan_status fail_form(struct memplan_error *err, const char *poin
     return mpl_fail(err, MEMPLAN_ERR_VALUE, pointer, "calibration: %s", text);
 }
 
+#define MOST_DEVIATIONS 1000.0
+#define MOST_PRIOR      100.0
+#define MOST_NUMBER     0x1p62 /* more than any card has of bytes */
+
 static bool is_finite(const json_t *json)
 {
-    return json_is_number(json) && isfinite(json_number_value(json));
+    return json_is_number(json) && fabs(json_number_value(json)) <= MOST_NUMBER;
 }
 
 /* A number of an object; what is absent is 0. */
@@ -239,7 +243,8 @@ static bool read_term(const json_t *json, struct mpl_calibration_term *term)
 
     if (!is_good || kind < 0 || kind >= MPL_TERM_KINDS || category < 0 ||
         category >= MPL_CATEGORY_COUNT || order < 0 || order >= MPL_ORDER_COUNT ||
-        term->prior < 0 || (kind == MPL_TERM_TOKENS && !(term->tokens > 0)))
+        term->prior < 0 || term->prior > MOST_PRIOR || term->bytes < 0 || term->tokens < 0 ||
+        (kind == MPL_TERM_TOKENS && !(term->tokens >= 1)))
         return false;
     term->kind = (enum mpl_term_kind)kind;
     term->category = (int)category;
@@ -266,7 +271,8 @@ static bool read_row(const json_t *list, uint32_t count, double *out)
     for (uint32_t k = 0; k < count; k++) {
         const json_t *one = json_array_get(list, k);
 
-        if (!is_finite(one))
+        /* In deviations of the prior: what is far beyond was not written by memplan. */
+        if (!is_finite(one) || fabs(json_number_value(one)) > MOST_DEVIATIONS)
             return false;
         out[k] = json_number_value(one);
     }

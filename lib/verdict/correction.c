@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#define MOST_SHIFT 5.0 /* of ln of a figure */
+
 /* Bytes (or the factor) that one deviation of a term stands for, and their direction; -1: none. */
 static int direction_of(const struct mpl_calibration_term *term,
                         const struct mpl_estimate *estimate, double all_tokens, double *size)
@@ -95,7 +97,9 @@ double mpl_correction_shift(const struct mpl_correction *c, const struct mpl_acc
     }
     if (p->figure == MPL_FIGURE_RESERVED || p->figure == MPL_FIGURE_DEVICE)
         noise = hypot(noise, c->reserved_noise);
-    error = sqrt(fmax(variance, 0) + noise * noise);
+    /* A file may say anything; what a card can be off by is far within. */
+    mean = fmax(fmin(mean, MOST_SHIFT), -MOST_SHIFT);
+    error = fmin(sqrt(fmax(variance, 0) + noise * noise), MOST_SHIFT);
     if (far > 0 || c->is_outside) {
         *deviation = hypot(fmax(error, unread), accuracy->growth * far);
         return fmax(mean, 0);
