@@ -13,6 +13,11 @@
 #include "calib/terms.h"
 #include "verdict/readings.h"
 
+_Static_assert(MPL_CALIB_MOST_TERMS == MPL_CALIBRATION_MOST_TERMS, "files hold what fits find");
+_Static_assert(MPL_CALIBRATION_MOST_ALTERNATIVES == MPL_SPEC_MOST_COMBINATIONS,
+               "files hold what plans leave open");
+_Static_assert(MPL_CALIB_MOST_READINGS == MPL_MAX_OBSERVATIONS, "fits hold what plans hold");
+
 #define MOST_WAYS 9 /* three quantities in three units */
 
 /* Way to read the numbers: each that allows it is of this quantity, in this unit. */
@@ -51,7 +56,7 @@ static const struct mpl_alternative *alternative(const struct work *w, size_t a)
 
 static struct mpl_calib_parts *parts_of(const struct work *w, size_t a, uint32_t i)
 {
-    return &w->parts[a * MPL_MAX_OBSERVATIONS + i];
+    return &w->parts[a * reading_count(w) + i];
 }
 
 /* ---- estimates --------------------------------------------------------------------------------
@@ -81,7 +86,7 @@ static enum memplan_status estimate_all(struct work *w)
     enum memplan_status status = MEMPLAN_OK;
 
     w->plan_parts = mpl_arena_zalloc(arena, count * sizeof(*w->plan_parts));
-    w->parts = mpl_arena_zalloc(arena, count * MPL_MAX_OBSERVATIONS * sizeof(*w->parts));
+    w->parts = mpl_arena_zalloc(arena, count * reading_count(w) * sizeof(*w->parts));
     if (!w->plan_parts || !w->parts)
         return mpl_fail(w->err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while calibrating");
     for (size_t a = 0; a < count && !status; a++) {

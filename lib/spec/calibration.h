@@ -10,7 +10,7 @@
 #define MPL_CALIBRATION_LENGTH            "training.sequence_length"
 #define MPL_CALIBRATION_MOST_TERMS        32
 #define MPL_CALIBRATION_MOST_FIELDS       16
-#define MPL_CALIBRATION_MOST_ALTERNATIVES 256
+#define MPL_CALIBRATION_MOST_ALTERNATIVES 4096
 
 enum mpl_term_kind {
     MPL_TERM_PART = 0,  /* a category and order of what lives at the peak */
