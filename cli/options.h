@@ -79,7 +79,6 @@ struct option_row {
 };
 
 #define OPTION_TABLES 6
-#define OPTION_TABLES 5
 
 /** Options of a command: tables that commands share, NULL after the last. */
 struct option_set {

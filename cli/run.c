@@ -108,6 +108,8 @@ enum memplan_status run_to_json(const struct run *run, char **text_out, struct m
 int run_verdict(const struct run *run)
 {
     return run->report ? (int)memplan_report_verdict(run->report) : (int)MEMPLAN_DOES_NOT_FIT;
+}
+
 /* The calibration that settings name; NULL when they name none. */
 static enum memplan_status load_calibration(const struct settings *settings,
                                             struct memplan_calibration **calibration_out,
@@ -153,10 +155,9 @@ enum memplan_status run_estimate(const struct settings *settings, const struct i
     if (!status && !stage)
         status = ledger_consult(settings, plan, &run->json, err);
     if (!status && !run->json)
-    if (!status)
         status = load_calibration(settings, &calibration, err);
     options.calibration = calibration;
-    if (!status)
+    if (!status && !run->json)
         status = memplan_estimate(plan, &options, &run->report, err);
     if (!status && !run->json && (want & RUN_JSON))
         status = read_json(run, err);

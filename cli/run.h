@@ -22,7 +22,6 @@ enum run_want {
 };
 
 /** The plan in *input as settings change it. *plan_out is new. On failure *err is filled. */
-/** The plan in *input as settings change it. *plan_out is new. */
 enum memplan_status run_load(const struct settings *settings, const struct input *input,
                              struct memplan_plan **plan_out, struct memplan_error *err);
 

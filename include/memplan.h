@@ -225,6 +225,7 @@ MEMPLAN_API const char *memplan_demand_field(size_t i);
  * most as much memory: where the other one ran out of memory, so will this one. */
 MEMPLAN_API int memplan_identity_dominates(const struct memplan_identity *plan,
                                            const struct memplan_identity *other);
+
 /* ---- calibration: what was measured corrects what is predicted ---- */
 
 /** Appends observations (docs/plan.md) to the plan's own: a JSON list of them, or an object that

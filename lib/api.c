@@ -10,20 +10,6 @@
 #include "emit/report_json.h"
 #include "pipeline.h"
 
-struct memplan_plan {
-    struct mpl_spec *spec;
-};
-
-struct mpl_spec *mpl_api_spec(struct memplan_plan *plan)
-{
-    return plan->spec;
-}
-
-const struct mpl_spec *mpl_api_spec_of(const struct memplan_plan *plan)
-{
-    return plan->spec;
-}
-
 static enum memplan_status bad_argument(struct memplan_error *err, const char *what)
 {
     return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "%s must not be NULL", what);

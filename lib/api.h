@@ -3,22 +3,14 @@
 #ifndef MPL_API_H
 #define MPL_API_H
 
-#include "spec/spec.h"
-
-struct memplan_plan {
-    struct mpl_spec *spec;
-};
-/* What the public entry points share: the insides of their handles. */
-#ifndef MPL_API_H
-#define MPL_API_H
-
 #include <memplan.h>
 
 #include "spec/calibration.h"
 #include "spec/spec.h"
 
-struct mpl_spec *mpl_api_spec(struct memplan_plan *plan);
-const struct mpl_spec *mpl_api_spec_of(const struct memplan_plan *plan);
+struct memplan_plan {
+    struct mpl_spec *spec;
+};
 
 /** NULL for NULL. */
 const struct mpl_calibration *mpl_api_calibration(const struct memplan_calibration *calibration);

@@ -32,7 +32,7 @@ enum memplan_status memplan_plan_add_readings(struct memplan_plan *plan, const v
     mpl_fail_clear(err);
     if (!plan || !json)
         return bad_argument(err, plan ? "json" : "plan");
-    return mpl_spec_add_readings(mpl_api_spec(plan), json, len, source, err);
+    return mpl_spec_add_readings(plan->spec, json, len, source, err);
 }
 
 enum memplan_status memplan_calibration_load(const void *json, size_t len, const char *source,
@@ -69,9 +69,9 @@ enum memplan_status memplan_calibrate(const struct memplan_plan *plan, double ri
         return bad_argument(err, plan ? "calibration_out" : "plan");
     if (!(risk >= 0 && risk < 0.5))
         return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "risk must be at least 0 and below 0.5");
-    if ((status = mpl_spec_check(mpl_api_spec_of(plan), err)))
+    if ((status = mpl_spec_check(plan->spec, err)))
         return status;
-    status = mpl_calibrate(mpl_api_spec_of(plan), risk, &report, err);
+    status = mpl_calibrate(plan->spec, risk, &report, err);
     if (!status)
         status = mpl_calibration_to_json(report, &json, err);
     /* What is handed out is what a file would give. */

@@ -147,10 +147,10 @@ static json_t *peak(struct out *out, const struct memplan_report *report)
     put_quantities(out, object, report, a);
     if (report->survival >= 0)
         put(out, object, "survival_probability", json_real(report->survival));
-    if (!report->has_peaks_only)
-        put(out, object, "interval", interval(out, a));
-    put(out, object, "interval", interval(out, report));
-    put(out, object, "intervals", intervals(out, report));
+    if (!report->has_peaks_only) {
+        put(out, object, "interval", interval(out, report));
+        put(out, object, "intervals", intervals(out, report));
+    }
     if (report->is_calibrated)
         put(out, object, "calibration", calibration(out, report));
     put(out, object, "error", json_real(a->error));

@@ -113,6 +113,7 @@ enum memplan_status mpl_spec_pin_readings(struct mpl_spec *spec, const char *pat
  */
 enum memplan_status mpl_spec_find_field(const char *name, size_t *index_out,
                                         struct memplan_error *err);
+
 /** The first observation that says the same as observation i of a bound plan: of the same settings,
  * and the same digits or outcome. A run that is written down twice, or repeats to the digit, tells
  * nothing more. i itself when there is none before it. */
