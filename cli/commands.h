@@ -31,6 +31,7 @@ int cmd_calibrate(const struct settings *settings);
 int cmd_replay(const struct settings *settings);
 int cmd_pack(const struct settings *settings);
 int cmd_probe(const struct settings *settings);
+int cmd_import(const struct settings *settings);
 int cmd_list(const struct settings *settings);
 int cmd_read_log(const struct settings *settings);
 int cmd_record(const struct settings *settings);

@@ -132,6 +132,14 @@ static char *find_preset(const char *name)
     return NULL;
 }
 
+bool input_has_preset(const char *name)
+{
+    char *path = find_preset(name);
+
+    free(path);
+    return path != NULL;
+}
+
 int input_read(const char *model, struct input *input)
 {
     struct stat info;

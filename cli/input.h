@@ -3,6 +3,7 @@
 #ifndef CLI_INPUT_H
 #define CLI_INPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define INPUT_MOST_BYTES ((size_t)64 << 20)
@@ -20,6 +21,9 @@ int input_read(const char *model, struct input *input);
 /** Reads a file that is no plan, "-" for standard input, of at most most_bytes. Returns as
  * input_read. */
 int input_read_file(const char *path, size_t most_bytes, struct input *input);
+
+/** Whether there is a preset of that name. */
+bool input_has_preset(const char *name);
 
 void input_free(struct input *input);
 

@@ -88,6 +88,12 @@ const struct option_row options_sweep[] = {
     {0},
 };
 
+const struct option_row options_import[] = {
+    {"output", "PLAN", "file to write the plan to, in place of standard output; also -o",
+     OPTION_TEXT, AT(output), NULL},
+    {0},
+};
+
 const struct option_row options_replay[] = {
     {"conf", "SETTINGS",
      "allocator settings to try, as in PYTORCH_CUDA_ALLOC_CONF; may be repeated", OPTION_CONF, 0,
@@ -420,6 +426,12 @@ int options_parse(const struct option_set *set, int argc, char **argv, struct se
         if (found == 'h') {
             settings->help = true;
             continue;
+        }
+        if (found == 'o') { /* short for --output, where a command has that */
+            for (found = 0; found < count && strcmp(rows[found]->name, "output") != 0;)
+                found++;
+            if (found++ == count)
+                return message_invalid("unknown option -o; see memplan help");
         }
         code = apply(rows[found - 1], optarg, settings);
         if (code)

@@ -36,6 +36,7 @@ struct settings {
     /* of replay */
     const char *confs[SETTINGS_MOST_CONFS];
     size_t conf_count;
+    const char *output; /* of import */
     const char *svg, *pytorch;
     const char *calibration, *readings, *output; /* of calibrate, and of what applies it */
     double fraction;
@@ -93,6 +94,7 @@ extern const struct option_row options_search[]; /* of max and min */
 extern const struct option_row options_sweep[];
 extern const struct option_row options_calibrated[]; /* what applies a calibration */
 extern const struct option_row options_calibrate[];
+extern const struct option_row options_import[];
 extern const struct option_row options_replay[];
 extern const struct option_row options_pack[];
 extern const struct option_row options_read_log[];

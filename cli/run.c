@@ -10,6 +10,7 @@
 
 #include "auto_card.h"
 #include "ledger_entry.h"
+#include "import.h"
 #include "message.h"
 
 /* Another card by name: what the plan says of the old one's memory does not hold for it. */
@@ -181,6 +182,10 @@ int run_model(const struct settings *settings, unsigned want, uint32_t stage, st
     code = input_read(settings->model, &input);
     if (code)
         return code;
+    if ((code = import_input(&input))) {
+        input_free(&input);
+        return code;
+    }
     if (run_estimate(settings, &input, want, stage, run, &err))
         code = message_error(&err, input.source);
     else

@@ -585,6 +585,46 @@ struct memplan_pack_rule {
 
 /** The i-th rule; returns 0 past the last one. */
 MEMPLAN_API int memplan_pack_rule_entry(size_t i, struct memplan_pack_rule *rule_out);
+/* ---- configurations of trainers ----------------------------------------------------------------
+ * A plan from what a run is launched with: a model's config.json, PEFT's adapter_config.json,
+ * TrainingArguments, configurations of DeepSpeed, accelerate, FSDP, axolotl and LLaMA-Factory, a
+ * job script (docs/import.md). The caller reads the files; later ones go before earlier ones.
+ */
+
+struct memplan_import; /**< what was found in some files; immutable */
+
+/** A file of at most 1 MiB. */
+struct memplan_import_file {
+    const char *name; /**< for messages; borrowed as long as the import lives */
+    const void *bytes;
+    size_t len;
+};
+
+/** What some bytes are: "plan", "DeepSpeed configuration", ...; static. NULL: not known, or not
+ * well formed. */
+MEMPLAN_API const char *memplan_import_format(const void *bytes, size_t len);
+
+/** Reads files into one plan. *import_out is new; untouched on failure. err names file, line and
+ * key. */
+MEMPLAN_API enum memplan_status memplan_import_read(const struct memplan_import_file *files,
+                                                    size_t count,
+                                                    struct memplan_import **import_out,
+                                                    struct memplan_error *err);
+
+/** The plan as JSON, for memplan_plan_load; its fields are checked there. *json_out is new: free
+ * with memplan_free. */
+MEMPLAN_API enum memplan_status memplan_import_to_json(const struct memplan_import *import,
+                                                       char **json_out, struct memplan_error *err);
+
+/** The i-th sentence on what the plan cannot say, or which of two values was taken; NULL past the
+ * last one. Borrowed. The plan holds them, too (imported). */
+MEMPLAN_API const char *memplan_import_note(const struct memplan_import *import, size_t i);
+
+/** Name of the model, where no config.json was among the files; NULL: none is needed or named.
+ * Borrowed. */
+MEMPLAN_API const char *memplan_import_model(const struct memplan_import *import);
+
+MEMPLAN_API void memplan_import_free(struct memplan_import *import); /**< NULL is accepted */
 
 /* ---- logs --------------------------------------------------------------------------------------
  * Out-of-memory messages of PyTorch and of what it calls, read from the text of a run. The caller

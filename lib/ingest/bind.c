@@ -368,6 +368,32 @@ static enum memplan_status check_strategy(const struct binding *b, struct mempla
     return MEMPLAN_OK;
 }
 
+/* What memplan import could not turn into fields. */
+static enum memplan_status bind_imported(const struct binding *b, struct memplan_error *err)
+{
+    const json_t *list = json_object_get(b->spec->document, "imported"), *item;
+    char found[128];
+    size_t i;
+
+    if (!list || json_is_null(list))
+        return MEMPLAN_OK;
+    if (!json_is_array(list) || json_array_size(list) > 64)
+        return mpl_fail(err, MEMPLAN_ERR_VALUE, "/imported",
+                        "imported: found %s, expected a list of at most 64 sentences",
+                        json_is_array(list) ? "a longer list"
+                                            : mpl_json_describe(list, found, sizeof(found)));
+    json_array_foreach(list, i, item)
+    {
+        if (!json_is_string(item))
+            return mpl_fail(err, MEMPLAN_ERR_VALUE, "/imported",
+                            "imported: found %s, expected a sentence",
+                            mpl_json_describe(item, found, sizeof(found)));
+        mpl_note_add(b->notes, MPL_NOTE_IMPORT, "imported", "%.*s",
+                     (int)mpl_json_cut(json_string_value(item), 380), json_string_value(item));
+    }
+    return MEMPLAN_OK;
+}
+
 static enum memplan_status bind(struct binding *b, struct memplan_error *err)
 {
     enum memplan_status status = mpl_spec_check_names(b->spec->document, err);
@@ -396,6 +422,8 @@ static enum memplan_status bind(struct binding *b, struct memplan_error *err)
         status = mpl_spec_read_observations(b->spec, b->plan, err);
     if (!status)
         status = check_strategy(b, err);
+    if (!status)
+        status = bind_imported(b, err);
     if (status)
         return status;
     if (b->config && b->config->note)

@@ -38,6 +38,12 @@ static const struct mpl_field field_table[] = {
      .type = MPL_FIELD_ANY,
      NOWHERE,
      .help = "Key of this plan in a list of plans; comes back in JSON lines."},
+    {.path = "imported",
+     .type = MPL_FIELD_ANY,
+     NOWHERE,
+     .help =
+         "What memplan import could not turn into fields: a list of at most 64 sentences, which "
+         "the report shows."},
     {.path = "result",
      .type = MPL_FIELD_ANY,
      NOWHERE,

@@ -14,7 +14,7 @@
 #include "spec/plan.h"
 
 #define MPL_SPEC_MOST_COMBINATIONS 4096
-#define MPL_SPEC_MOST_NOTES        48
+#define MPL_SPEC_MOST_NOTES        96
 
 struct mpl_spec;
 
@@ -24,12 +24,13 @@ enum mpl_note_kind {
     MPL_NOTE_UNTESTED,    /* outside of what predictions were compared with */
     MPL_NOTE_ASSUMED,     /* read as something else, because the plan asks for it */
     MPL_NOTE_OWN_CODE,    /* the framework has code of its own that is not followed */
+    MPL_NOTE_IMPORT,      /* memplan import could not turn it into a field */
 };
 
 struct mpl_note {
     enum mpl_note_kind kind;
     char path[64];
-    char text[192]; /* one sentence */
+    char text[384]; /* one sentence */
 };
 
 /** What a person would want to know about a bound plan. */

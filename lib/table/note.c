@@ -80,6 +80,10 @@ static const struct mpl_note_row note_table[MPL_NOTE_COUNT] = {
          "The framework has code of its own for this model, and the figures are those of "
          "transformers' code with these settings. docs/accuracy.md says how far the two were apart "
          "in recorded steps."},
+    [MPL_NOTE_IMPORTED] = {"N018", "said by a configuration",
+                           "The plan was made by memplan import. A key of a configuration changes "
+                           "memory and no field of a plan describes it, or is not known, or two "
+                           "configurations contradict each other. The figures are without it."},
 };
 
 const struct mpl_note_row *mpl_note_row(enum mpl_note_code note)

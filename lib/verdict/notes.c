@@ -172,6 +172,7 @@ enum memplan_status mpl_notes_collect(const struct mpl_spec *spec, struct mempla
             [MPL_NOTE_UNTESTED] = MPL_NOTE_VERSION_UNTESTED,
             [MPL_NOTE_ASSUMED] = MPL_NOTE_FAMILY_ASSUMED,
             [MPL_NOTE_OWN_CODE] = MPL_NOTE_FRAMEWORK_CODE,
+            [MPL_NOTE_IMPORT] = MPL_NOTE_IMPORTED,
         };
 
         add(report, codes[notes->notes[i].kind], notes->notes[i].path, "%s", notes->notes[i].text);

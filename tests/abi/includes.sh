@@ -12,6 +12,7 @@ table:
 timeline: table
 spec: table
 ingest: table timeline spec replay
+import: table spec ingest
 tape: table timeline spec
 op: table timeline tape spec
 step: table timeline tape op part arch optim parallel spec
@@ -45,14 +46,17 @@ awk -v rules="$rules" '
         if (in_lib && !(path[2] in allowed))
             complain("no rule for lib/" path[2])
     }
-    /^#include <jansson.h>/ && in_lib && path[2] != "ingest" && path[2] != "emit" {
-        complain("jansson.h belongs in ingest and emit")
+    /^#include <jansson.h>/ && in_lib && path[2] != "ingest" && path[2] != "import" &&
+        path[2] != "emit" {
+        complain("jansson.h belongs in ingest, import and emit")
     }
     /^#include <pcre2.h>/ && in_lib && path[2] != "log" {
         complain("pcre2.h belongs in log")
     }
     /^#include <cminpack.h>/ && in_lib && path[2] != "calib" {
         complain("cminpack.h belongs in calib")
+    /^#include <yaml.h>/ && in_lib && path[2] != "import" {
+        complain("yaml.h belongs in import")
     }
     /^#include "[a-z_]+\// {
         split($2, used, /["\/]/)

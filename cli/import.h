@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* Configurations of trainers as a plan, with the model from a preset or a folder. */
+#ifndef CLI_IMPORT_H
+#define CLI_IMPORT_H
+
+#include <memplan.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "input.h"
+
+#define IMPORT_MOST_FILES 33 /* one place is kept for the model */
+#define IMPORT_MOST_BYTES ((size_t)1 << 20)
+
+/** Makes a plan of configurations: *json_out is new, malloc'ed. says: notes go to standard error.
+ * Returns 0, or an exit code after a message. */
+int import_plan(const struct input *inputs, size_t count, bool says, char **json_out);
+
+/** Turns an input that is a configuration of a trainer into its plan; leaves any other as it is.
+ * Returns 0, or an exit code after a message. */
+int import_input(struct input *input);
+
+#endif

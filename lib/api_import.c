@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* The public entry points to configurations of trainers: check arguments, call lib/import. */
+#include <memplan.h>
+
+#include <stdlib.h>
+
+#include "base/fail.h"
+#include "import/import.h"
+
+struct memplan_import {
+    struct mpl_import *found;
+};
+
+const char *memplan_import_format(const void *bytes, size_t len)
+{
+    return bytes ? mpl_import_format(bytes, len) : NULL;
+}
+
+enum memplan_status memplan_import_read(const struct memplan_import_file *files, size_t count,
+                                        struct memplan_import **import_out,
+                                        struct memplan_error *err)
+{
+    struct memplan_import *import;
+    enum memplan_status status;
+
+    mpl_fail_clear(err);
+    if (!files || !count || !import_out)
+        return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "%s must not be NULL",
+                        import_out ? "files" : "import_out");
+    for (size_t i = 0; i < count; i++)
+        if (!files[i].name || !files[i].bytes)
+            return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "a file needs a name and bytes");
+    import = calloc(1, sizeof(*import));
+    if (!import)
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while importing");
+    status = mpl_import_read(files, count, &import->found, err);
+    if (status)
+        free(import);
+    else
+        *import_out = import;
+    return status;
+}
+
+enum memplan_status memplan_import_to_json(const struct memplan_import *import, char **json_out,
+                                           struct memplan_error *err)
+{
+    mpl_fail_clear(err);
+    if (!import || !json_out)
+        return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "%s must not be NULL",
+                        import ? "json_out" : "import");
+    return mpl_import_to_json(import->found, json_out, err);
+}
+
+const char *memplan_import_note(const struct memplan_import *import, size_t i)
+{
+    return import ? mpl_import_note_at(import->found, i) : NULL;
+}
+
+const char *memplan_import_model(const struct memplan_import *import)
+{
+    if (!import || mpl_import_get(import->found, "model"))
+        return NULL;
+    return mpl_import_get_text(import->found, "import.model");
+}
+
+void memplan_import_free(struct memplan_import *import)
+{
+    if (!import)
+        return;
+    mpl_import_free(import->found);
+    free(import);
+}

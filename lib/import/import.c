@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/* Stage "import": which format a file has, each read in order, and the plan that comes of them. */
+#include "import/import.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fail.h"
+#include "ingest/json.h"
+
+/* A format of JSON or YAML, and keys of which each is the format's own; tried in order. */
+struct format {
+    const struct mpl_import_reader *reader;
+    const char *fact; /* set when a file of it was read */
+    const char *keys[10];
+};
+
+static const struct format formats[] = {
+    {&mpl_import_adapter, "import.read_adapter", {"peft_type"}},
+    {&mpl_import_accelerate,
+     "import.read_accelerate",
+     {"compute_environment", "distributed_type", "main_training_function"}},
+    {&mpl_import_deepspeed,
+     "import.read_deepspeed",
+     {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size",
+      "zero_allow_untested_optimizer", "steps_per_print"}},
+    {&mpl_import_axolotl, "import.read_axolotl", {"base_model"}},
+    {&mpl_import_llamafactory,
+     "import.read_llamafactory",
+     {"finetuning_type", "cutoff_len", "stage"}},
+    {&mpl_import_arguments,
+     "import.read_arguments",
+     {"per_device_train_batch_size", "model_name_or_path", "output_dir", "num_train_epochs",
+      "learning_rate", "gradient_accumulation_steps", "fsdp_config"}},
+    {&mpl_import_fsdp,
+     "import.read_fsdp",
+     {"fsdp_version", "fsdp_transformer_layer_cls_to_wrap", "transformer_layer_cls_to_wrap",
+      "fsdp_sharding_strategy", "fsdp_auto_wrap_policy", "fsdp_backward_prefetch",
+      "fsdp_state_dict_type", "backward_prefetch", "limit_all_gathers"}},
+};
+
+static const char model_name[] = "config.json of a model", plan_name[] = "plan",
+                  job_name[] = "job script", toml_name[] = "TOML";
+
+static const struct format *find_format(const json_t *root)
+{
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+        for (size_t k = 0; k < 10 && formats[i].keys[k]; k++)
+            if (json_object_get(root, formats[i].keys[k]))
+                return &formats[i];
+    return NULL;
+}
+
+static const char *skip_blank(const char *text, const char *end)
+{
+    if (end - text >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        text += 3;
+    while (text < end && strchr(" \t\r\n", *text))
+        text++;
+    return text;
+}
+
+static bool is_json(const char *text, size_t len)
+{
+    const char *start = skip_blank(text, text + len);
+
+    return start < text + len && *start == '{';
+}
+
+/* TOML's tables: a line that is a name between brackets. */
+static bool is_toml(const char *text, size_t len)
+{
+    const char *end = text + len;
+
+    for (const char *line = text; line < end;) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        const char *start = line;
+
+        stop = stop ? stop : end;
+        while (start < stop && (*start == ' ' || *start == '\t'))
+            start++;
+        if (start < stop && *start == '[' && start + 2 < stop &&
+            memchr(start, ']', (size_t)(stop - start)))
+            return true;
+        if (start < stop && *start != '#' && *start != '\r')
+            return false;
+        line = stop + 1;
+    }
+    return false;
+}
+
+/* What the keys of an object say. */
+static const char *name_of(const json_t *root, const struct format **format_out)
+{
+    const json_t *model = json_object_get(root, "model");
+
+    *format_out = NULL;
+    if (json_is_object(model) ||
+        (json_object_get(root, "training") && json_object_get(root, "parallelism")))
+        return plan_name;
+    *format_out = find_format(root);
+    /* axolotl's files have a model_type, too. */
+    if (json_object_get(root, "model_type") &&
+        (!*format_out || json_object_get(root, "architectures"))) {
+        *format_out = NULL;
+        return model_name;
+    }
+    return *format_out ? (*format_out)->reader->name : NULL;
+}
+
+/* Reads text as what it looks like. doc is empty for a job script and for TOML. */
+static enum memplan_status read_doc(const char *file, const char *text, size_t len,
+                                    struct mpl_import_doc *doc, const char **name_out,
+                                    const struct format **format_out, struct memplan_error *err)
+{
+    enum memplan_status status;
+
+    *doc = (struct mpl_import_doc){0};
+    *format_out = NULL;
+    *name_out = NULL;
+    if (!is_json(text, len) && mpl_import_is_job(text, len))
+        *name_out = job_name;
+    else if (!is_json(text, len) && is_toml(text, len))
+        *name_out = toml_name;
+    if (*name_out)
+        return MEMPLAN_OK;
+    status = is_json(text, len) ? mpl_import_read_json(file, text, len, doc, err)
+                                : mpl_import_read_yaml(file, text, len, doc, err);
+    if (!status)
+        *name_out = name_of(doc->root, format_out);
+    return status;
+}
+
+const char *mpl_import_format(const char *text, size_t len)
+{
+    const struct format *format;
+    struct mpl_import_doc doc;
+    const char *name;
+
+    if (len > MPL_IMPORT_MOST_BYTES || read_doc("", text, len, &doc, &name, &format, NULL))
+        return NULL;
+    mpl_import_doc_free(&doc);
+    return name;
+}
+
+/* ---- models ---- */
+
+/* A model of text and pictures: the part that is a causal language model. */
+static const json_t *text_part(struct mpl_import *import, const struct mpl_import_place *place,
+                               const json_t *root)
+{
+    static const char *const names[] = {"text_config", "llm_config", "language_config"};
+
+    if (json_object_get(root, "hidden_size"))
+        return root;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const json_t *part = json_object_get(root, names[i]);
+
+        if (json_is_object(part) && json_object_get(part, "model_type")) {
+            mpl_import_note(import, place, "not counted: what %s has beside %s",
+                            json_string_value(json_object_get(root, "model_type")), names[i]);
+            return part;
+        }
+    }
+    return root;
+}
+
+static enum memplan_status take_model(struct mpl_import *import, const struct mpl_import_doc *doc,
+                                      struct memplan_error *err)
+{
+    struct mpl_import_place place = {doc->file, mpl_import_line(doc, "model_type"), "model_type"};
+    const char *kind = json_string_value(json_object_get(doc->root, "model_type"));
+
+    if (!kind)
+        return mpl_import_fail(&place, MEMPLAN_ERR_VALUE, err, "expected the name of a family");
+    /* Gemma 3's own files are known as they are. */
+    return mpl_import_set(
+        import, &place, "model",
+        strcmp(kind, "gemma3") == 0 ? doc->root : text_part(import, &place, doc->root), err);
+}
+
+/* ---- files ---- */
+
+static bool has_auto(const json_t *root)
+{
+    const json_t *zero = json_object_get(root, "zero_optimization"), *value;
+    const char *key;
+
+    json_object_foreach((json_t *)zero, key, value)
+    {
+        if (json_is_string(value) && strcmp(json_string_value(value), "auto") == 0)
+            return true;
+    }
+    json_object_foreach((json_t *)root, key, value)
+    {
+        if (json_is_string(value) && strcmp(json_string_value(value), "auto") == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum memplan_status take_doc(struct mpl_import *import, const struct mpl_import_doc *doc,
+                                    const struct format *format, struct memplan_error *err)
+{
+    struct mpl_import_place place = {.file = doc->file};
+    enum memplan_status status = mpl_import_set_text(import, &place, format->fact, "true", err);
+
+    if (!status && format->reader == &mpl_import_deepspeed && has_auto(doc->root))
+        status = mpl_import_set_text(import, &place, "import.auto", "true", err);
+    return status ? status : mpl_import_walk(import, doc, doc->root, "", format->reader, err);
+}
+
+static enum memplan_status take_file(struct mpl_import *import,
+                                     const struct memplan_import_file *file,
+                                     struct memplan_error *err)
+{
+    const struct mpl_import_place place = {.file = file->name, .key = "the file"};
+    const struct format *format;
+    struct mpl_import_doc doc;
+    enum memplan_status status;
+    const char *name;
+
+    if (file->len > MPL_IMPORT_MOST_BYTES)
+        return mpl_import_fail(&place, MEMPLAN_ERR_LIMIT, err, "larger than 1 MiB");
+    status = read_doc(file->name, file->bytes, file->len, &doc, &name, &format, err);
+    if (status)
+        return status;
+    if (name == job_name)
+        status = mpl_import_read_job(import, file->name, file->bytes, file->len, err);
+    else if (name == model_name)
+        status = take_model(import, &doc, err);
+    else if (format)
+        status = take_doc(import, &doc, format, err);
+    else if (name == toml_name)
+        status =
+            mpl_import_fail(&place, MEMPLAN_ERR_UNSUPPORTED, err, "TOML (torchtitan) is not read");
+    else if (name == plan_name)
+        status = mpl_import_fail(&place, MEMPLAN_ERR_VALUE, err,
+                                 "a plan, expected a configuration of a trainer");
+    else
+        status = mpl_import_fail(
+            &place, MEMPLAN_ERR_VALUE, err,
+            "not a configuration that is known; expected a config.json, adapter_config.json, "
+            "TrainingArguments, DeepSpeed, accelerate, FSDP, axolotl, LLaMA-Factory or a job "
+            "script");
+    mpl_import_doc_free(&doc);
+    return status;
+}
+
+enum memplan_status mpl_import_read(const struct memplan_import_file *files, size_t count,
+                                    struct mpl_import **import_out, struct memplan_error *err)
+{
+    struct mpl_import *import = mpl_import_new();
+    enum memplan_status status = MEMPLAN_OK;
+
+    if (!import)
+        return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
+    for (size_t i = 0; i < count && !status; i++)
+        status = take_file(import, &files[i], err);
+    if (!status) {
+        status = mpl_import_settle(import, err);
+        /* What no single file is to blame for. */
+        if (status && err && !err->source[0])
+            snprintf(err->source, sizeof(err->source), "%s",
+                     count == 1 ? files[0].name : "the files together");
+    }
+    if (status)
+        mpl_import_free(import);
+    else
+        *import_out = import;
+    return status;
+}
+
+static json_t *list_notes(const struct mpl_import *import)
+{
+    json_t *list = json_array();
+    const char *note;
+
+    for (size_t i = 0; list && (note = mpl_import_note_at(import, i)); i++)
+        json_array_append_new(list, json_string(note));
+    return list;
+}
+
+enum memplan_status mpl_import_to_json(const struct mpl_import *import, char **json_out,
+                                       struct memplan_error *err)
+{
+    static const char *const sections[] = {"model",       "software",   "framework", "training",
+                                           "parallelism", "checkpoint", "host"};
+    json_t *plan = json_object(), *notes = list_notes(import);
+    const char *path;
+    bool is_done = plan && notes;
+
+    for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++)
+        for (size_t i = 0; is_done && (path = mpl_import_path(import, i, NULL)); i++)
+            if (strncmp(path, sections[s], strlen(sections[s])) == 0)
+                is_done = !mpl_json_put(plan, path, (json_t *)mpl_import_get(import, path));
+    if (is_done && json_array_size(notes))
+        is_done = json_object_set(plan, "imported", notes) == 0;
+    *json_out = is_done ? json_dumps(plan, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
+    json_decref(plan);
+    json_decref(notes);
+    return *json_out ? MEMPLAN_OK : mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
+}
