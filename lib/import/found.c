@@ -108,7 +108,7 @@ enum memplan_status mpl_import_fail(const struct mpl_import_place *place,
         snprintf(err->source, sizeof(err->source), "%s", place->file);
         err->line = place->line;
     }
-    return mpl_fail(err, status, NULL, "%s: %s", place->key, text);
+    return mpl_fail(err, status, NULL, "%s%s%s", place->key, *place->key ? ": " : "", text);
 }
 
 static struct found *find(const struct mpl_import *import, const char *path)
@@ -240,6 +240,13 @@ void mpl_import_drop(struct mpl_import *import, const char *path)
     memmove(found, found + 1,
             (import->value_count - (size_t)(found - import->values) - 1) * sizeof(*found));
     import->value_count--;
+}
+
+struct mpl_import_place mpl_import_place_of(const struct mpl_import *import, const char *path)
+{
+    const struct found *found = find(import, path);
+
+    return found ? found->place : (struct mpl_import_place){0};
 }
 
 const char *mpl_import_path(const struct mpl_import *import, size_t i,

@@ -31,6 +31,9 @@ struct mpl_import_word {
     const char *note; /* said besides; NULL: nothing */
 };
 
+/** A value that a script does not fix is an object with this key. */
+#define MPL_IMPORT_OPEN "$"
+
 struct mpl_import;
 
 /** One value under way. */
@@ -130,6 +133,9 @@ const char *mpl_import_get_text(const struct mpl_import *import, const char *pat
 int64_t mpl_import_get_integer(const struct mpl_import *import, const char *path, int64_t absent);
 bool mpl_import_is_true(const struct mpl_import *import, const char *path);
 void mpl_import_drop(struct mpl_import *import, const char *path);
+/** Where a path was set; an empty place where it was not. */
+struct mpl_import_place mpl_import_place_of(const struct mpl_import *import, const char *path);
+
 /** Path i that was set, in order, or NULL. place_out may be NULL. */
 const char *mpl_import_path(const struct mpl_import *import, size_t i,
                             const struct mpl_import_place **place_out);

@@ -136,6 +136,14 @@ static enum memplan_status take_fsdp(const struct mpl_import_at *at, const json_
     return status;
 }
 
+/* A key that SFTConfig alone has: the loop is TRL's. */
+static enum memplan_status take_sft(const struct mpl_import_at *at, const json_t *value,
+                                    struct memplan_error *err)
+{
+    (void)value;
+    return mpl_import_set_text(at->import, &at->place, "import.sft", "true", err);
+}
+
 #define CHECKPOINTING(key_)                                                                        \
     {.key = key_,                                                                                  \
      .path = "training.activation_checkpointing",                                                  \
@@ -292,6 +300,18 @@ static const struct mpl_import_key keys[] = {
      .path = "training.quantization.storage_dtype",
      .kind = MPL_IMPORT_WORD,
      .words = mpl_import_dtypes},
+    {.key = "q_lora", .path = "import.load_in_4bit", .kind = MPL_IMPORT_BOOLEAN},
+    {.key = "flash_attn", .path = "training.attention", .kind = MPL_IMPORT_WORD, .words = flash},
+    {.key = "packing", .kind = MPL_IMPORT_CALL, .call = take_sft},
+    {.key = "dataset_text_field", .kind = MPL_IMPORT_CALL, .call = take_sft},
+    {.key = "assistant_only_loss", .kind = MPL_IMPORT_CALL, .call = take_sft},
+    {.key = "completion_only_loss", .kind = MPL_IMPORT_CALL, .call = take_sft},
+    {.key = "max_prompt_length",
+     .kind = MPL_IMPORT_UNLESS,
+     .why = "the loss of a trainer on prompts and completions; give training.loss.name"},
+    {.key = "num_generations",
+     .kind = MPL_IMPORT_UNLESS,
+     .why = "generation; give training.loss.name grpo for its step"},
     {.key = "use_unsloth", .kind = MPL_IMPORT_UNLESS, .why = "unsloth's kernels"},
     {.key = "vision_tower", .kind = MPL_IMPORT_UNLESS, .why = "the encoder of pictures"},
     {.key = "packing_strategy", .kind = MPL_IMPORT_UNLESS, .off = "bfd", .why = "how it packs"},

@@ -38,6 +38,15 @@ static const struct mpl_import_word liger_loss[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct mpl_import_word offloading[] = {
+    {"true", "true", NULL},
+    {"legacy", "true", "not modelled: axolotl's older code, taken as torch's save_on_cpu"},
+    {"disk", "true", "not modelled: activations that wait on disk, taken as on the host"},
+    {"hidden_states", NULL, "not modelled: hidden states that wait on the host"},
+    {"false", NULL, NULL},
+    {NULL, NULL, NULL},
+};
+
 static const struct mpl_import_word chunked_loss[] = {
     {"true", "\"chunked_cross_entropy\"", NULL},
     {"false", NULL, NULL},
@@ -102,6 +111,10 @@ static const struct mpl_import_key keys[] = {
      .kind = MPL_IMPORT_WORD,
      .words = eager},
     {.key = "flex_attention", .path = "training.attention", .kind = MPL_IMPORT_WORD, .words = flex},
+    {.key = "activation_offloading",
+     .path = "training.offload_activations",
+     .kind = MPL_IMPORT_WORD,
+     .words = offloading},
     {.key = "xformers_attention", .kind = MPL_IMPORT_UNLESS, .why = "xFormers' attention"},
     {.key = "sage_attention", .kind = MPL_IMPORT_UNLESS, .why = "SageAttention"},
     {.key = "flash_attn_cross_entropy", .kind = MPL_IMPORT_UNLESS, .why = "flash-attn's loss"},

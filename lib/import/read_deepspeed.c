@@ -49,6 +49,20 @@ static enum memplan_status take_old_bf16(const struct mpl_import_at *at, const j
     return mpl_import_convert(&own, value, err);
 }
 
+/* stage3.py, _create_fp16_sub_groups: 0 ends a group behind each weight, as 1 does. */
+static enum memplan_status take_sub_group(const struct mpl_import_at *at, const json_t *value,
+                                          struct memplan_error *err)
+{
+    const struct mpl_import_key row = {.path = "parallelism.sub_group_size",
+                                       .kind = MPL_IMPORT_INTEGER};
+    struct mpl_import_at own = *at;
+
+    own.row = &row;
+    return json_is_integer(value) && json_integer_value(value) == 0
+               ? mpl_import_set_text(at->import, &at->place, row.path, "1", err)
+               : mpl_import_convert(&own, value, err);
+}
+
 static const struct mpl_import_key keys[] = {
     {.key = "train_batch_size", .path = "import.train_batch_size", .kind = MPL_IMPORT_INTEGER},
     {.key = "train_micro_batch_size_per_gpu",
@@ -107,9 +121,7 @@ static const struct mpl_import_key keys[] = {
     {.key = ZERO "stage3_max_reuse_distance",
      .path = "parallelism.stage3_max_reuse_distance",
      .kind = MPL_IMPORT_INTEGER},
-    {.key = ZERO "sub_group_size",
-     .path = "parallelism.sub_group_size",
-     .kind = MPL_IMPORT_INTEGER},
+    {.key = ZERO "sub_group_size", .kind = MPL_IMPORT_CALL, .call = take_sub_group},
     {.key = ZERO "round_robin_gradients",
      .kind = MPL_IMPORT_UNLESS,
      .why = "another order of the flat buffer"},

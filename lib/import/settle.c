@@ -51,6 +51,10 @@ static enum memplan_status settle_framework(struct mpl_import *import, struct me
         {"import.read_accelerate", "\"accelerate\""},
     };
 
+    if (has(import, "import.read_arguments") && !has(import, "import.script") &&
+        !has(import, "import.sft") && has(import, "training.sequence_length"))
+        NOTE(import, "framework.name is taken as transformers-trainer; where the script is TRL's "
+                     "for supervised fine-tuning it is trl-sft");
     for (size_t i = 0; i < sizeof(frameworks) / sizeof(frameworks[0]); i++)
         if (has(import, frameworks[i].fact))
             return set(import, "framework.name", frameworks[i].json, err);
@@ -115,36 +119,52 @@ static enum memplan_status settle_zero(struct mpl_import *import, struct memplan
 {
     const char *file = mpl_import_get_text(import, "import.deepspeed_file");
     const int64_t stage = mpl_import_get_integer(import, "import.zero_stage", -1);
+    const struct mpl_import_place place = mpl_import_place_of(import, "import.zero_stage");
+    const struct mpl_import_place named = mpl_import_place_of(import, "import.deepspeed_file");
     char json[16];
 
     if (stage < 0 && file && !has(import, "import.read_deepspeed"))
-        return mpl_fail(err, MEMPLAN_ERR_VALUE, NULL,
-                        "the DeepSpeed configuration %.160s is named and not given, expected it "
-                        "among the files",
-                        file);
+        return mpl_import_fail(&named, MEMPLAN_ERR_VALUE, err,
+                               "the DeepSpeed configuration %.160s is not given, expected it among "
+                               "the files",
+                               file);
     if (stage < 1)
-        return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, NULL,
-                        "zero_optimization.stage: DeepSpeed's stage 0 is not modelled, expected 1 "
-                        "to 3");
+        return mpl_import_fail(&place, MEMPLAN_ERR_UNSUPPORTED, err,
+                               "DeepSpeed's stage 0 is not modelled, expected 1 to 3");
     if (stage > 3)
-        return mpl_fail(err, MEMPLAN_ERR_VALUE, NULL,
-                        "zero_optimization.stage: found %" PRId64 ", expected 1 to 3", stage);
+        return mpl_import_fail(&place, MEMPLAN_ERR_VALUE, err, "found %" PRId64 ", expected 1 to 3",
+                               stage);
     snprintf(json, sizeof(json), "\"zero%d\"", (int)stage);
     return set(import, "parallelism.strategy", json, err);
 }
 
+/* transformers/training_args.py, _process_fsdp_args of 5.24.0: 2 unless told; accelerate's own
+ * default and that of older releases is 1. */
+static int64_t default_fsdp_version(struct mpl_import *import)
+{
+    if (has(import, "import.read_axolotl") || has(import, "import.read_accelerate") ||
+        (!has(import, "import.read_arguments") && !has(import, "import.read_fsdp")))
+        return 1;
+    if (!has(import, "import.fsdp_version"))
+        NOTE(import, "the version of FSDP is not given, taken as 2, as transformers 5.24 takes it; "
+                     "older releases took 1 (parallelism.strategy fsdp1)");
+    return 2;
+}
+
 static enum memplan_status settle_fsdp(struct mpl_import *import, struct memplan_error *err)
 {
-    const int64_t version = mpl_import_get_integer(import, "import.fsdp_version", 1);
+    const int64_t version =
+        mpl_import_get_integer(import, "import.fsdp_version", default_fsdp_version(import));
     const char *sharding = mpl_import_get_text(import, "parallelism.sharding_strategy");
     const bool is_second = version == 2;
+    const struct mpl_import_place place = mpl_import_place_of(import, "import.fsdp_version");
     const json_t *wrap = mpl_import_get(import, "import.fsdp_wrap");
     const json_t *reshard = mpl_import_get(import, "import.reshard_after_forward");
     enum memplan_status status;
 
     if (version != 1 && version != 2)
-        return mpl_fail(err, MEMPLAN_ERR_VALUE, NULL,
-                        "fsdp_version: found %" PRId64 ", expected 1 or 2", version);
+        return mpl_import_fail(&place, MEMPLAN_ERR_VALUE, err, "found %" PRId64 ", expected 1 or 2",
+                               version);
     status = set(import, "parallelism.strategy", is_second ? "\"fsdp2\"" : "\"fsdp1\"", err);
     if (!status && json_is_false(wrap))
         status = set(import, "parallelism.wrap", "\"root\"", err);
@@ -313,6 +333,7 @@ static enum memplan_status settle_batch(struct mpl_import *import, struct mempla
     const int64_t micro = mpl_import_get_integer(import, "training.micro_batch_size", 0);
     const int64_t steps = mpl_import_get_integer(import, "training.gradient_accumulation_steps", 0);
     const int64_t known = micro ? micro : steps ? steps : 1;
+    const struct mpl_import_place place = mpl_import_place_of(import, "import.train_batch_size");
     enum memplan_status status = take_fact(import, "import.deepspeed_accumulation",
                                            "training.gradient_accumulation_steps", err);
 
@@ -322,17 +343,17 @@ static enum memplan_status settle_batch(struct mpl_import *import, struct mempla
         return status;
     if (all < 0 || world < 1 || known < 1 || known > INT64_MAX / world ||
         all % (world * known) != 0)
-        return mpl_fail(err, MEMPLAN_ERR_VALUE, NULL,
-                        "train_batch_size: found %" PRId64 ", expected a multiple of %" PRId64
-                        " ranks times %" PRId64,
-                        all, world, known);
+        return mpl_import_fail(&place, MEMPLAN_ERR_VALUE, err,
+                               "found %" PRId64 ", expected a multiple of %" PRId64
+                               " ranks times %" PRId64,
+                               all, world, known);
     if (micro && steps)
         return all == world * micro * steps
                    ? MEMPLAN_OK
-                   : mpl_fail(err, MEMPLAN_ERR_VALUE, NULL,
-                              "train_batch_size: found %" PRId64 ", expected %" PRId64
-                              ": ranks times micro batch times accumulation",
-                              all, world * micro * steps);
+                   : mpl_import_fail(&place, MEMPLAN_ERR_VALUE, err,
+                                     "found %" PRId64 ", expected %" PRId64
+                                     ": ranks times micro batch times accumulation",
+                                     all, world * micro * steps);
     return set_number(import,
                       micro ? "training.gradient_accumulation_steps" : "training.micro_batch_size",
                       all / (world * known), err);
@@ -358,6 +379,10 @@ static enum memplan_status settle_adapters(struct mpl_import *import, struct mem
     enum memplan_status status = MEMPLAN_OK;
 
     if (!is_lora || (kind && strcmp(kind, "none") == 0)) {
+        if (!kind && has_adapters(import) && !has(import, "import.use_peft") &&
+            !has(import, "import.read_axolotl"))
+            NOTE(import, "the rank of adapters is given, and nothing asks for adapters (use_peft): "
+                         "none are taken");
         drop_below(import, "training.lora.");
         /* LLaMA-Factory has adapters unless it is told otherwise. */
         if (kind && has(import, "import.read_llamafactory"))

@@ -80,6 +80,12 @@ static enum memplan_status take(struct mpl_import_at *at, const struct mpl_impor
 {
     *goes_down = false;
     at->row = find_key(reader, key);
+    if (json_object_get(value, MPL_IMPORT_OPEN)) {
+        if (at->row || !is_harmless(reader, key))
+            mpl_import_note(at->import, &at->place,
+                            "depends on what the script does not set, and was not read");
+        return MEMPLAN_OK;
+    }
     if (at->row)
         return mpl_import_convert(at, value, err);
     if (is_section(reader, key)) {
@@ -97,6 +103,8 @@ static void place_key(struct mpl_import_at *at, const char *prefix, const char *
     snprintf(at->place.key, sizeof(at->place.key), "%.20s%.*s", prefix,
              (int)mpl_json_cut(key, sizeof(at->place.key) - 21), key);
     at->place.line = mpl_import_line(at->doc, at->place.key);
+    if (!at->place.line) /* flags have dashes before their names */
+        at->place.line = mpl_import_line(at->doc, key);
 }
 
 enum memplan_status mpl_import_walk(struct mpl_import *import, const struct mpl_import_doc *doc,

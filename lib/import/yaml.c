@@ -297,6 +297,8 @@ enum memplan_status mpl_import_read_yaml(const char *file, const char *text, siz
     yaml_parser_delete(&parser);
     while (parse.depth)
         free(parse.levels[--parse.depth].key);
+    if (!status && !doc->root)
+        status = mpl_fail(err, MEMPLAN_ERR_VALUE, NULL, "an empty file, expected a mapping");
     if (!status && !json_is_object(doc->root))
         status = mpl_fail(err, MEMPLAN_ERR_VALUE, NULL, "found %s, expected a mapping",
                           mpl_json_describe(doc->root, found, sizeof(found)));

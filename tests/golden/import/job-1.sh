@@ -1,0 +1,17 @@
+torchrun --nproc_per_node=4 --master_port=9999 train.py \
+    --model_name_or_path facebook/opt-6.7b \
+    --data_path ./alpaca_data.json \
+    --bf16 True \
+    --output_dir out \
+    --num_train_epochs 3 \
+    --per_device_train_batch_size 4 \
+    --per_device_eval_batch_size 4 \
+    --gradient_accumulation_steps 8 \
+    --evaluation_strategy "no" \
+    --save_strategy "steps" \
+    --learning_rate 2e-5 \
+    --weight_decay 0. \
+    --lr_scheduler_type "cosine" \
+    --fsdp "full_shard auto_wrap" \
+    --fsdp_transformer_layer_cls_to_wrap 'OPTDecoderLayer' \
+    --tf32 True

@@ -1,0 +1,19 @@
+deepspeed --num_gpus 6 fastchat/train/train_lora.py \
+    --model_name_or_path lmsys/vicuna-7b-v1.3  \
+    --lora_r 8 \
+    --lora_alpha 16 \
+    --lora_dropout 0.05 \
+    --data_path $DATA_PATH \
+    --output_dir ./checkpoints \
+    --fp16 True \
+    --per_device_train_batch_size 2 \
+    --gradient_accumulation_steps 1 \
+    --evaluation_strategy "steps" \
+    --eval_steps 100  \
+    --learning_rate 2e-5 \
+    --weight_decay 0. \
+    --model_max_length 2048 \
+    --q_lora False \
+    --deepspeed $PATH_TO_DEEPSPEED_CONFIG_S2 \
+    --gradient_checkpointing True \
+    --flash_attn False
