@@ -421,6 +421,8 @@ int options_parse(const struct option_set *set, int argc, char **argv, struct se
 
         if (found == 'o' && (found = long_form(rows, count)) == '?')
             return message_invalid("unknown option -o; see memplan help");
+        if (found == ':' && optopt == 'o')
+            return message_invalid("-o: needs the name of a file");
         if (found == '?' || found == ':')
             return refuse(rows, count, found, argv[optind > before ? optind - 1 : before]);
         if (found == 'h') {

@@ -68,6 +68,17 @@ static bool is_json(const char *text, size_t len)
     return start < text + len && *start == '{';
 }
 
+/* "model]" or "[experts]]": a letter, then what names and dots are made of. */
+static bool is_table_name(const char *text, const char *end)
+{
+    text += text < end && *text == '[';
+    if (text == end || !((*text >= 'a' && *text <= 'z') || (*text >= 'A' && *text <= 'Z')))
+        return false;
+    while (text<end && * text> ' ' && *text != ']' && *text != ',' && *text != '"')
+        text++;
+    return text < end && *text == ']';
+}
+
 /* TOML's tables: a line that is a name between brackets. */
 static bool is_toml(const char *text, size_t len)
 {
@@ -80,8 +91,7 @@ static bool is_toml(const char *text, size_t len)
         stop = stop ? stop : end;
         while (start < stop && (*start == ' ' || *start == '\t'))
             start++;
-        if (start < stop && *start == '[' && start + 2 < stop &&
-            memchr(start, ']', (size_t)(stop - start)))
+        if (start < stop && *start == '[' && is_table_name(start + 1, stop))
             return true;
         if (start < stop && *start != '#' && *start != '\r')
             return false;

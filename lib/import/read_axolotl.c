@@ -47,12 +47,6 @@ static const struct mpl_import_word offloading[] = {
     {NULL, NULL, NULL},
 };
 
-static const struct mpl_import_word chunked_loss[] = {
-    {"true", "\"chunked_cross_entropy\"", NULL},
-    {"false", NULL, NULL},
-    {NULL, NULL, NULL},
-};
-
 /* true, false, auto (true where the card can), or full: no autocast, everything in the format. */
 static enum memplan_status take_bf16(const struct mpl_import_at *at, const json_t *value,
                                      struct memplan_error *err)
@@ -136,13 +130,10 @@ static const struct mpl_import_key keys[] = {
     {.key = "liger_glu_activation", .kind = MPL_IMPORT_UNLESS, .why = "Liger's MLP"},
     {.key = "liger_cross_entropy", .kind = MPL_IMPORT_UNLESS, .why = "Liger's loss over logits"},
     {.key = "cut_cross_entropy", .kind = MPL_IMPORT_UNLESS, .why = "cut cross-entropy"},
-    {.key = "chunked_cross_entropy",
-     .path = "training.loss.name",
-     .kind = MPL_IMPORT_WORD,
-     .words = chunked_loss},
+    {.key = "chunked_cross_entropy", .kind = MPL_IMPORT_UNLESS, .why = "axolotl's loss in chunks"},
     {.key = "chunked_cross_entropy_num_chunks",
-     .path = "training.loss.chunks",
-     .kind = MPL_IMPORT_INTEGER},
+     .kind = MPL_IMPORT_UNLESS,
+     .why = "axolotl's loss in chunks"},
     {.key = "unfrozen_parameters",
      .kind = MPL_IMPORT_UNLESS,
      .why = "weights that alone train; give training.frozen"},

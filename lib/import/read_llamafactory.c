@@ -67,7 +67,6 @@ static const struct mpl_import_key keys[] = {
     {.key = "lora_rank", .path = "training.lora.r", .kind = MPL_IMPORT_INTEGER},
     {.key = "lora_target", .path = "training.lora.target_modules", .kind = MPL_IMPORT_NAMES},
     {.key = "additional_target", .path = "training.lora.modules_to_save", .kind = MPL_IMPORT_NAMES},
-    {.key = "packing", .kind = MPL_IMPORT_UNLESS, .off = "true", .why = "packing"},
     {.key = "cutoff_len", .path = "training.sequence_length", .kind = MPL_IMPORT_INTEGER},
     {.key = "flash_attn",
      .path = "training.attention",

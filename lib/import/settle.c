@@ -19,7 +19,10 @@ static bool has(const struct mpl_import *import, const char *path)
 
 static bool has_adapters(const struct mpl_import *import)
 {
-    return has(import, "training.lora.r");
+    const char *kind = mpl_import_get_text(import, "import.adapter");
+
+    return mpl_import_get_integer(import, "training.lora.r", 0) > 0 ||
+           (kind && strcmp(kind, "none") != 0);
 }
 
 static enum memplan_status set(struct mpl_import *import, const char *path, const char *json,
@@ -389,7 +392,10 @@ static enum memplan_status settle_adapters(struct mpl_import *import, struct mem
             status = set(import, "training.lora.r", "0", err);
         return status;
     }
-    if (!has(import, "import.read_llamafactory")) /* TRL's and PEFT's own default */
+    /* transformers/trainer.py: with PEFT under FSDP1 the units are peft's fsdp_auto_wrap_policy. */
+    if (strcmp(strategy_of(import), "fsdp1") == 0 && !has(import, "parallelism.wrap"))
+        status = set(import, "parallelism.wrap", "\"layer+adapters\"", err);
+    if (!status && !has(import, "import.read_llamafactory")) /* TRL's and PEFT's own default */
         status =
             set(import, "training.lora.r", has(import, "import.read_arguments") ? "16" : "8", err);
     if (!status && !has(import, "training.lora.target_modules") &&
@@ -418,6 +424,8 @@ static enum memplan_status settle_quantization(struct mpl_import *import, struct
         status = set(import, "training.quantization.double", is_trl ? "false" : "true", err);
     if (!status)
         status = set(import, "training.quantization.compute_dtype", "\"bfloat16\"", err);
+    if (!status && !is_trl) /* for FSDP's sake, and on one card too */
+        status = set(import, "training.quantization.storage_dtype", "\"bfloat16\"", err);
     if (!status && has(import, "import.read_axolotl") &&
         strncmp(strategy_of(import), "fsdp", 4) != 0 && strcmp(strategy_of(import), "zero3") != 0)
         status = set(import, "training.prepare_for_kbit", "true", err);

@@ -41,21 +41,35 @@ const struct mpl_framework_default *mpl_preset_row(const struct mpl_preset *pres
     return preset->framework ? mpl_framework_default(preset->framework, &preset->run, path) : NULL;
 }
 
+static const struct {
+    const char *path;
+    double widths, squares; /* elements: of hidden_size and of its square */
+} auto_table[] = {
+    {"parallelism.reduce_bucket_size", 0, 1},
+    {"parallelism.stage3_prefetch_bucket_size", 0, 0.9},
+    {"parallelism.stage3_param_persistence_threshold", 10, 0},
+};
+
+bool mpl_preset_is_auto(const char *path, const json_t *value)
+{
+    const char *text = json_string_value(value);
+
+    if (!text || strcmp(text, "auto") != 0)
+        return false;
+    for (size_t i = 0; i < sizeof(auto_table) / sizeof(auto_table[0]); i++)
+        if (strcmp(auto_table[i].path, path) == 0)
+            return true;
+    return false;
+}
+
 json_t *mpl_preset_auto(const struct mpl_preset *preset, const char *path, int64_t hidden_size)
 {
     const double width = (double)hidden_size;
-    const struct {
-        const char *path;
-        double numel;
-    } auto_table[] = {
-        {"parallelism.reduce_bucket_size", width * width},
-        {"parallelism.stage3_prefetch_bucket_size", 0.9 * width * width},
-        {"parallelism.stage3_param_persistence_threshold", 10 * width},
-    };
 
     for (size_t i = 0; i < sizeof(auto_table) / sizeof(auto_table[0]); i++)
         if (strcmp(auto_table[i].path, path) == 0 && preset->framework &&
             mpl_framework_uses_accelerate(preset->framework))
-            return json_integer((json_int_t)auto_table[i].numel);
+            return json_integer(
+                (json_int_t)(auto_table[i].widths * width + auto_table[i].squares * width * width));
     return NULL;
 }

@@ -30,4 +30,7 @@ const struct mpl_framework_default *mpl_preset_row(const struct mpl_preset *pres
  */
 json_t *mpl_preset_auto(const struct mpl_preset *preset, const char *path, int64_t hidden_size);
 
+/** Whether a value is "auto", and the field one that a trainer may fill in. */
+bool mpl_preset_is_auto(const char *path, const json_t *value);
+
 #endif

@@ -212,7 +212,7 @@ static enum memplan_status assign(struct mpl_spec *spec, const struct mpl_field 
     char found[128];
     json_t *document;
 
-    if (field && !is_replaced(spec->document, field))
+    if (field && !is_replaced(spec->document, field) && !mpl_preset_is_auto(path, value))
         status = mpl_spec_check_value(field, value, err);
     else if (!field && !json_is_object(value) && !json_is_null(value))
         status = mpl_fail(err, MEMPLAN_ERR_VALUE, NULL, "%s: found %s, expected an object", path,
@@ -300,7 +300,8 @@ enum memplan_status mpl_spec_check(const struct mpl_spec *spec, struct memplan_e
         const struct mpl_field *field = mpl_field_at(i);
         const json_t *json = mpl_json_get(spec->document, field->path);
 
-        if (json && !(field->flags & MPL_FIELD_READING) && !is_replaced(spec->document, field))
+        if (json && !(field->flags & MPL_FIELD_READING) && !is_replaced(spec->document, field) &&
+            !mpl_preset_is_auto(field->path, json)) /* bound, or refused, where it is filled in */
             status = mpl_spec_check_value(field, json, err);
     }
     for (size_t i = 0; i < spec->combination_count && !status; i++)
