@@ -40,7 +40,8 @@ static const struct format formats[] = {
       "fsdp_state_dict_type", "backward_prefetch", "limit_all_gathers"}},
 };
 
-static const char model_name[] = "config.json of a model", plan_name[] = "plan",
+static const char model_name[] = "config.json of a model",
+                  whole_name[] = "config.json of a model of text and more", plan_name[] = "plan",
                   job_name[] = "job script", toml_name[] = "TOML";
 
 static const struct format *find_format(const json_t *root)
@@ -100,10 +101,30 @@ static bool is_toml(const char *text, size_t len)
     return false;
 }
 
+/* A model of text and pictures: the part that is a causal language model, NULL where there is none.
+ * Gemma 3's own files are known as they are. */
+static const json_t *text_part(const json_t *root, const char **name_out)
+{
+    static const char *const names[] = {"text_config", "llm_config", "language_config"};
+    const char *kind = json_string_value(json_object_get(root, "model_type"));
+
+    if (json_object_get(root, "hidden_size") || (kind && strcmp(kind, "gemma3") == 0))
+        return NULL;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const json_t *part = json_object_get(root, names[i]);
+
+        *name_out = names[i];
+        if (json_is_object(part) && json_object_get(part, "model_type"))
+            return part;
+    }
+    return NULL;
+}
+
 /* What the keys of an object say. */
 static const char *name_of(const json_t *root, const struct format **format_out)
 {
     const json_t *model = json_object_get(root, "model");
+    const char *part;
 
     *format_out = NULL;
     if (json_is_object(model) ||
@@ -114,7 +135,7 @@ static const char *name_of(const json_t *root, const struct format **format_out)
     if (json_object_get(root, "model_type") &&
         (!*format_out || json_object_get(root, "architectures"))) {
         *format_out = NULL;
-        return model_name;
+        return text_part(root, &part) ? whole_name : model_name;
     }
     return *format_out ? (*format_out)->reader->name : NULL;
 }
@@ -156,38 +177,18 @@ const char *mpl_import_format(const char *text, size_t len)
 
 /* ---- models ---- */
 
-/* A model of text and pictures: the part that is a causal language model. */
-static const json_t *text_part(struct mpl_import *import, const struct mpl_import_place *place,
-                               const json_t *root)
-{
-    static const char *const names[] = {"text_config", "llm_config", "language_config"};
-
-    if (json_object_get(root, "hidden_size"))
-        return root;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const json_t *part = json_object_get(root, names[i]);
-
-        if (json_is_object(part) && json_object_get(part, "model_type")) {
-            mpl_import_note(import, place, "not counted: what %s has beside %s",
-                            json_string_value(json_object_get(root, "model_type")), names[i]);
-            return part;
-        }
-    }
-    return root;
-}
-
 static enum memplan_status take_model(struct mpl_import *import, const struct mpl_import_doc *doc,
                                       struct memplan_error *err)
 {
     struct mpl_import_place place = {doc->file, mpl_import_line(doc, "model_type"), "model_type"};
-    const char *kind = json_string_value(json_object_get(doc->root, "model_type"));
+    const char *kind = json_string_value(json_object_get(doc->root, "model_type")), *name;
+    const json_t *part = text_part(doc->root, &name);
 
     if (!kind)
         return mpl_import_fail(&place, MEMPLAN_ERR_VALUE, err, "expected the name of a family");
-    /* Gemma 3's own files are known as they are. */
-    return mpl_import_set(
-        import, &place, "model",
-        strcmp(kind, "gemma3") == 0 ? doc->root : text_part(import, &place, doc->root), err);
+    if (part)
+        mpl_import_note(import, &place, "not counted: what %s has beside %s", kind, name);
+    return mpl_import_set(import, &place, "model", part ? part : doc->root, err);
 }
 
 /* ---- files ---- */
@@ -238,7 +239,7 @@ static enum memplan_status take_file(struct mpl_import *import,
         return status;
     if (name == job_name)
         status = mpl_import_read_job(import, file->name, file->bytes, file->len, err);
-    else if (name == model_name)
+    else if (name == model_name || name == whole_name)
         status = take_model(import, &doc, err);
     else if (format)
         status = take_doc(import, &doc, format, err);

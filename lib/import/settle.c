@@ -6,6 +6,7 @@
 
 #include "base/fail.h"
 #include "import/import.h"
+#include "import/settle.h"
 #include "spec/fields.h"
 #include "spec/words.h"
 
@@ -15,14 +16,6 @@
 static bool has(const struct mpl_import *import, const char *path)
 {
     return mpl_import_get(import, path) != NULL;
-}
-
-static bool has_adapters(const struct mpl_import *import)
-{
-    const char *kind = mpl_import_get_text(import, "import.adapter");
-
-    return mpl_import_get_integer(import, "training.lora.r", 0) > 0 ||
-           (kind && strcmp(kind, "none") != 0);
 }
 
 static enum memplan_status set(struct mpl_import *import, const char *path, const char *json,
@@ -205,7 +198,7 @@ static enum memplan_status settle_strategy(struct mpl_import *import, struct mem
     return MEMPLAN_OK;
 }
 
-static const char *strategy_of(const struct mpl_import *import)
+const char *mpl_settle_strategy_of(const struct mpl_import *import)
 {
     const char *text = mpl_import_get_text(import, "parallelism.strategy");
 
@@ -214,7 +207,7 @@ static const char *strategy_of(const struct mpl_import *import)
 
 static bool is_zero(const struct mpl_import *import)
 {
-    return strncmp(strategy_of(import), "zero", 4) == 0;
+    return strncmp(mpl_settle_strategy_of(import), "zero", 4) == 0;
 }
 
 /* ---- precision ---- */
@@ -253,9 +246,9 @@ static enum memplan_status settle_policy(struct mpl_import *import, const char *
 
     if (!status)
         status = set(import, "parallelism.reduce_dtype", format, err);
-    if (!status && strcmp(strategy_of(import), "fsdp1") == 0)
+    if (!status && strcmp(mpl_settle_strategy_of(import), "fsdp1") == 0)
         status = settle_autocast(import, format, err);
-    if (!status && !has_adapters(import)) {
+    if (!status && !mpl_settle_has_adapters(import)) {
         mpl_import_drop(import, "training.parameter_dtype");
         status = set(import, "training.parameter_dtype", "\"float32\"", err);
     }
@@ -286,7 +279,7 @@ static enum memplan_status settle_precision(struct mpl_import *import, struct me
                                           : MEMPLAN_OK;
     if (is_zero(import))
         return set(import, "training.parameter_dtype", format, err);
-    if (strncmp(strategy_of(import), "fsdp", 4) == 0)
+    if (strncmp(mpl_settle_strategy_of(import), "fsdp", 4) == 0)
         return settle_policy(import, format, err);
     return settle_autocast(import, format, err);
 }
@@ -362,81 +355,11 @@ static enum memplan_status settle_batch(struct mpl_import *import, struct mempla
                       all / (world * known), err);
 }
 
-/* ---- adapters, quantisation ---- */
-
-static void drop_below(struct mpl_import *import, const char *prefix)
-{
-    const char *path;
-
-    for (size_t i = 0; (path = mpl_import_path(import, i, NULL));)
-        if (strncmp(path, prefix, strlen(prefix)) == 0)
-            mpl_import_drop(import, path);
-        else
-            i++;
-}
-
-static enum memplan_status settle_adapters(struct mpl_import *import, struct memplan_error *err)
-{
-    const char *kind = mpl_import_get_text(import, "import.adapter");
-    const bool is_lora = mpl_import_is_true(import, "import.use_peft") || kind;
-    enum memplan_status status = MEMPLAN_OK;
-
-    if (!is_lora || (kind && strcmp(kind, "none") == 0)) {
-        if (!kind && has_adapters(import) && !has(import, "import.use_peft") &&
-            !has(import, "import.read_axolotl"))
-            NOTE(import, "the rank of adapters is given, and nothing asks for adapters (use_peft): "
-                         "none are taken");
-        drop_below(import, "training.lora.");
-        /* LLaMA-Factory has adapters unless it is told otherwise. */
-        if (kind && has(import, "import.read_llamafactory"))
-            status = set(import, "training.lora.r", "0", err);
-        return status;
-    }
-    /* transformers/trainer.py: with PEFT under FSDP1 the units are peft's fsdp_auto_wrap_policy. */
-    if (strcmp(strategy_of(import), "fsdp1") == 0 && !has(import, "parallelism.wrap"))
-        status = set(import, "parallelism.wrap", "\"layer+adapters\"", err);
-    if (!status && !has(import, "import.read_llamafactory")) /* TRL's and PEFT's own default */
-        status =
-            set(import, "training.lora.r", has(import, "import.read_arguments") ? "16" : "8", err);
-    if (!status && !has(import, "training.lora.target_modules") &&
-        !has(import, "import.read_llamafactory")) {
-        NOTE(import, "training.lora.target_modules is not given, taken as q_proj and v_proj, as "
-                     "PEFT takes it for llama, mistral, qwen2 and their like");
-        status = set(import, "training.lora.target_modules", "[\"q_proj\", \"v_proj\"]", err);
-    }
-    return status;
-}
-
-static enum memplan_status settle_quantization(struct mpl_import *import, struct memplan_error *err)
-{
-    enum memplan_status status;
-    const bool is_trl =
-        !has(import, "import.read_axolotl") && !has(import, "import.read_llamafactory");
-
-    if (!mpl_import_is_true(import, "import.load_in_4bit")) {
-        drop_below(import, "training.quantization.");
-        return MEMPLAN_OK;
-    }
-    status = set(import, "training.quantization.name", "\"bitsandbytes\"", err);
-    if (!status)
-        status = set(import, "training.quantization.type", "\"nf4\"", err);
-    if (!status)
-        status = set(import, "training.quantization.double", is_trl ? "false" : "true", err);
-    if (!status)
-        status = set(import, "training.quantization.compute_dtype", "\"bfloat16\"", err);
-    if (!status && !is_trl) /* for FSDP's sake, and on one card too */
-        status = set(import, "training.quantization.storage_dtype", "\"bfloat16\"", err);
-    if (!status && has(import, "import.read_axolotl") &&
-        strncmp(strategy_of(import), "fsdp", 4) != 0 && strcmp(strategy_of(import), "zero3") != 0)
-        status = set(import, "training.prepare_for_kbit", "true", err);
-    return status;
-}
-
 /* Settings of other strategies: DeepSpeed's stage 2 does not look at those of stage 3, DDP's are
  * not FSDP's. What changes the size of a step is said. */
 static void drop_other_strategies(struct mpl_import *import)
 {
-    const struct mpl_word *word = mpl_word_find(mpl_strategy_words, strategy_of(import));
+    const struct mpl_word *word = mpl_word_find(mpl_strategy_words, mpl_settle_strategy_of(import));
     const struct mpl_import_place *place;
     const char *path;
 
@@ -450,7 +373,7 @@ static void drop_other_strategies(struct mpl_import *import)
         }
         if (strstr(path, "offload") && !mpl_import_is_off(mpl_import_get(import, path), NULL))
             mpl_import_note(import, place, "has no effect with parallelism.strategy %s",
-                            strategy_of(import));
+                            mpl_settle_strategy_of(import));
         mpl_import_drop(import, path);
     }
 }
@@ -458,8 +381,8 @@ static void drop_other_strategies(struct mpl_import *import)
 enum memplan_status mpl_import_settle(struct mpl_import *import, struct memplan_error *err)
 {
     enum memplan_status (*const steps[])(struct mpl_import *, struct memplan_error *) = {
-        settle_framework,    settle_ranks,     settle_strategy,  settle_adapters,
-        settle_quantization, settle_precision, settle_optimizer, settle_batch,
+        settle_framework,        settle_ranks,     settle_strategy,  mpl_settle_adapters,
+        mpl_settle_quantization, settle_precision, settle_optimizer, settle_batch,
     };
     enum memplan_status status = MEMPLAN_OK;
 

@@ -66,6 +66,10 @@ static const struct {
     const char *text, *format;
 } format_table[] = {
     {"{\"model_type\": \"llama\", \"hidden_size\": 64}", "config.json of a model"},
+    {"{\"model_type\": \"mistral3\", \"text_config\": {\"model_type\": \"mistral\"}}",
+     "config.json of a model of text and more"},
+    {"{\"model_type\": \"gemma3\", \"text_config\": {\"model_type\": \"gemma3_text\"}}",
+     "config.json of a model"},
     {"{\"peft_type\": \"LORA\", \"r\": 8}", "PEFT configuration"},
     {"{\"zero_optimization\": {}}", "DeepSpeed configuration"},
     {"{\"fsdp_version\": 2}", "configuration of FSDP"},

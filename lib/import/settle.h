@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files that settle facts share: settle.c, settle_adapters.c. */
+#ifndef MPL_IMPORT_SETTLE_H
+#define MPL_IMPORT_SETTLE_H
+
+#include "import/import.h"
+
+/** parallelism.strategy as far as it is settled. */
+const char *mpl_settle_strategy_of(const struct mpl_import *import);
+
+bool mpl_settle_has_adapters(const struct mpl_import *import);
+enum memplan_status mpl_settle_adapters(struct mpl_import *import, struct memplan_error *err);
+enum memplan_status mpl_settle_quantization(struct mpl_import *import, struct memplan_error *err);
+
+#endif
