@@ -89,8 +89,8 @@ const struct option_row options_sweep[] = {
 };
 
 const struct option_row options_import[] = {
-    {"output", "PLAN", "file to write the plan to, in place of standard output; also -o",
-     OPTION_TEXT, AT(output), NULL},
+    {"output", "PLAN", "file to write the plan to, in place of standard output", OPTION_TEXT,
+     AT(output), NULL},
     {0},
 };
 
@@ -419,21 +419,15 @@ int options_parse(const struct option_set *set, int argc, char **argv, struct se
                -1) {
         int code;
 
-        if (found == 'o' && (found = long_form(rows, count)) == '?')
-            return message_invalid("unknown option -o; see memplan help");
         if (found == ':' && optopt == 'o')
             return message_invalid("-o: needs the name of a file");
+        if (found == 'o' && (found = long_form(rows, count)) == '?')
+            return message_invalid("unknown option -o; see memplan help");
         if (found == '?' || found == ':')
             return refuse(rows, count, found, argv[optind > before ? optind - 1 : before]);
         if (found == 'h') {
             settings->help = true;
             continue;
-        }
-        if (found == 'o') { /* short for --output, where a command has that */
-            for (found = 0; found < count && strcmp(rows[found]->name, "output") != 0;)
-                found++;
-            if (found++ == count)
-                return message_invalid("unknown option -o; see memplan help");
         }
         code = apply(rows[found - 1], optarg, settings);
         if (code)

@@ -36,9 +36,9 @@ struct settings {
     /* of replay */
     const char *confs[SETTINGS_MOST_CONFS];
     size_t conf_count;
-    const char *output; /* of import */
     const char *svg, *pytorch;
-    const char *calibration, *readings, *output; /* of calibrate, and of what applies it */
+    const char *output; /* of import and calibrate */
+    const char *calibration, *readings;
     double fraction;
     uint64_t total_bytes, context_bytes, until;
     /* of max, min and sweep; read once the field is known */

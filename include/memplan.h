@@ -585,6 +585,7 @@ struct memplan_pack_rule {
 
 /** The i-th rule; returns 0 past the last one. */
 MEMPLAN_API int memplan_pack_rule_entry(size_t i, struct memplan_pack_rule *rule_out);
+
 /* ---- configurations of trainers ----------------------------------------------------------------
  * A plan from what a run is launched with: a model's config.json, PEFT's adapter_config.json,
  * TrainingArguments, configurations of DeepSpeed, accelerate, FSDP, axolotl and LLaMA-Factory, a

@@ -55,6 +55,7 @@ awk -v rules="$rules" '
     }
     /^#include <cminpack.h>/ && in_lib && path[2] != "calib" {
         complain("cminpack.h belongs in calib")
+    }
     /^#include <yaml.h>/ && in_lib && path[2] != "import" {
         complain("yaml.h belongs in import")
     }
