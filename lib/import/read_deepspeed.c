@@ -2,7 +2,7 @@
 /*
  * TABLE: keys of a DeepSpeed configuration.
  * source: deepspeed/runtime/config.py, runtime/zero/config.py, runtime/zero/offload_config.py,
- * runtime/precision_config.py, release 0.19.8
+ * runtime/precision_config.py, release 0.19.6
  */
 #include <string.h>
 
@@ -142,6 +142,23 @@ static const struct mpl_import_key keys[] = {
     {.key = ZERO "zero_quantized_nontrainable_weights",
      .kind = MPL_IMPORT_UNLESS,
      .why = "frozen weights that are kept in 8 bits (ZeRO++)"},
+    {.key = ZERO "cpu_offload_param",
+     .path = "parallelism.offload_param",
+     .kind = MPL_IMPORT_WORD,
+     .words = truths},
+    {.key = ZERO "offload_optimizer.super_offload",
+     .kind = MPL_IMPORT_UNLESS,
+     .why = "SuperOffload"},
+    {.key = ZERO "zenflow", .kind = MPL_IMPORT_UNLESS, .why = "ZenFlow"},
+    {.key = ZERO "allgather_sequential",
+     .kind = MPL_IMPORT_UNLESS,
+     .why = "weights that are gathered one by one"},
+    {.key = ZERO "zeropp_loco_param",
+     .kind = MPL_IMPORT_UNLESS,
+     .why = "error feedback of gradients (ZeRO++)"},
+    {.key = ZERO "mics_hierarchical_params_gather",
+     .kind = MPL_IMPORT_UNLESS,
+     .why = "partitions inside of groups (MiCS)"},
     {.key = ZERO "mics_shard_size",
      .kind = MPL_IMPORT_UNLESS,
      .off = "-1",
@@ -259,6 +276,7 @@ static const char *const harmless[] = {
     ZERO "ignore_unused_parameters",
     ZERO "load_from_fp32_weights",
     ZERO "elastic_checkpoint",
+    ZERO "enable_sanity_checks",
     ZERO "legacy_stage1",
     ZERO "use_multi_rank_bucket_allreduce",
     ZERO "cpu_offload_use_pin_memory",

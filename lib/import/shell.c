@@ -223,6 +223,31 @@ static void expand_braces(struct mpl_shell *shell, bool is_quoted)
     }
 }
 
+/* A whole number of at most nine digits in len bytes; false: it is none. */
+static bool read_number(const char *text, size_t len, long long *out)
+{
+    *out = 0;
+    if (!len || len > 9)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        if (!isdigit((unsigned char)text[i]))
+            return false;
+        *out = *out * 10 + (text[i] - '0');
+    }
+    return true;
+}
+
+/* A number, or a variable that holds one. */
+static bool read_term(const struct mpl_shell *shell, const char *text, size_t len, long long *out)
+{
+    const char *held;
+
+    if (!len || isdigit((unsigned char)*text))
+        return read_number(text, len, out);
+    held = value_of(shell, text, len);
+    return held && read_number(held, strlen(held), out);
+}
+
 /* $((A * B)): a product or sum of whole numbers and variables, from left to right. */
 static void expand_sum(struct mpl_shell *shell)
 {
@@ -235,7 +260,6 @@ static void expand_sum(struct mpl_shell *shell)
         stop++;
     for (; at < stop && is_known; at++) {
         size_t len = name_length(at, stop);
-        const char *held;
 
         if (strchr(" ${}", *at))
             continue;
@@ -243,11 +267,9 @@ static void expand_sum(struct mpl_shell *shell)
             sign = *at;
             continue;
         }
-        held = len && !isdigit((unsigned char)*at) ? value_of(shell, at, len) : at;
-        is_known = len > 0 && held && isdigit((unsigned char)*held);
-        value = is_known && strlen(held) < 4096 ? strtoll(held, NULL, 10) : 0;
-        is_known = is_known && value < 10000000 && total < 10000000;
-        total = sign == '*' ? total * value : sign == '-' ? total - value : total + value;
+        is_known = read_term(shell, at, len, &value) && llabs(total) < 1000000000;
+        if (is_known)
+            total = sign == '*' ? total * value : sign == '-' ? total - value : total + value;
         at += len ? len - 1 : 0;
     }
     shell->at = stop + 2 <= shell->end ? stop + 2 : shell->end;
