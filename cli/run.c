@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "auto_card.h"
-#include "ledger_entry.h"
 #include "import.h"
+#include "ledger_entry.h"
 #include "message.h"
 
 /* Another card by name: what the plan says of the old one's memory does not hold for it. */

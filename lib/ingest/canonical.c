@@ -235,7 +235,7 @@ static bool put_field(const struct mpl_canonical *canonical, const struct mpl_fi
 
     if (field->offset == MPL_FIELD_NOWHERE || !mpl_field_applies(field, plan->parallelism.strategy))
         return true;
-    if ((field->flags & MPL_FIELD_ONLY_EAGLE3) && canonical->family != MPL_FAMILY_EAGLE3)
+    if (!mpl_field_is_of(field, canonical->family))
         return true;
     value = value_of(field, plan);
     fallback = value_of(field, &canonical->defaults);

@@ -103,7 +103,8 @@ const char *mpl_demand_at(size_t i);
 /**
  * Writes down in each observation that the plan's value of a field was its own, where it says
  * nothing of that field: so that the field may be changed and the readings stay what they were. A
- * field that the plan leaves open, and the length, which each observation has, are left as they are.
+ * field that the plan leaves open, and the length, which each observation has, are left as they
+ * are.
  */
 enum memplan_status mpl_spec_pin_readings(struct mpl_spec *spec, const char *path,
                                           struct memplan_error *err);
