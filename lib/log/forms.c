@@ -29,7 +29,7 @@
 #define POOLS                                                                                      \
     " with " SIZE("private_pools") " allocated in private pools \\(e\\.g\\., [A-Z]+ Graphs\\),"
 #define UNALLOCATED " and " SIZE("unallocated") " is reserved by PyTorch but unallocated\\.(?<end>)"
-#define HINT        "(?<hint> ?If reserved but unallocated memory is large)?"
+#define HINT        "(?<hint> ?If reserved)?"
 /* All that follows the card's size may have been cut off. */
 #define REST(limit, pools)                                                                         \
     "(?:" OF_WHICH PROCESSES limit "(?:" ALLOCATED pools "(?:" UNALLOCATED HINT ")?)?)?"
