@@ -6,14 +6,10 @@
 #include <string.h>
 
 #include "api.h"
+#include "api_struct.h"
 #include "base/fail.h"
 #include "emit/report_json.h"
 #include "pipeline.h"
-
-static enum memplan_status bad_argument(struct memplan_error *err, const char *what)
-{
-    return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "%s must not be NULL", what);
-}
 
 /* ---- plans ------------------------------------------------------------------------------------
  */
@@ -26,7 +22,7 @@ enum memplan_status memplan_plan_load(const void *json, size_t len, const char *
 
     mpl_fail_clear(err);
     if (!json || !plan_out)
-        return bad_argument(err, json ? "plan_out" : "json");
+        return mpl_api_missing(err, json ? "plan_out" : "json");
     plan = calloc(1, sizeof(*plan));
     if (!plan)
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while reading a plan");
@@ -43,14 +39,14 @@ enum memplan_status memplan_plan_set(struct memplan_plan *plan, const char *assi
 {
     mpl_fail_clear(err);
     if (!plan || !assignment)
-        return bad_argument(err, plan ? "assignment" : "plan");
+        return mpl_api_missing(err, plan ? "assignment" : "plan");
     return mpl_spec_set(plan->spec, assignment, err);
 }
 
 enum memplan_status memplan_plan_check(const struct memplan_plan *plan, struct memplan_error *err)
 {
     mpl_fail_clear(err);
-    return plan ? mpl_spec_check(plan->spec, err) : bad_argument(err, "plan");
+    return plan ? mpl_spec_check(plan->spec, err) : mpl_api_missing(err, "plan");
 }
 
 enum memplan_status memplan_plan_to_json(const struct memplan_plan *plan, char **json_out,
@@ -58,7 +54,7 @@ enum memplan_status memplan_plan_to_json(const struct memplan_plan *plan, char *
 {
     mpl_fail_clear(err);
     if (!plan || !json_out)
-        return bad_argument(err, plan ? "json_out" : "plan");
+        return mpl_api_missing(err, plan ? "json_out" : "plan");
     return mpl_spec_to_json(plan->spec, json_out, err);
 }
 
@@ -83,7 +79,7 @@ enum memplan_status memplan_field_find(const char *name, struct memplan_field *f
 
     mpl_fail_clear(err);
     if (!name || !field_out)
-        return bad_argument(err, name ? "field_out" : "name");
+        return mpl_api_missing(err, name ? "field_out" : "name");
     status = mpl_spec_find_field(name, &index, err);
     if (!status)
         mpl_spec_field(index, field_out);
@@ -95,7 +91,7 @@ enum memplan_status memplan_plan_pin_readings(struct memplan_plan *plan, const c
 {
     mpl_fail_clear(err);
     if (!plan || !field)
-        return bad_argument(err, plan ? "field" : "plan");
+        return mpl_api_missing(err, plan ? "field" : "plan");
     return mpl_spec_pin_readings(plan->spec, field, err);
 }
 
@@ -107,27 +103,19 @@ int memplan_list_entry(enum memplan_list list, size_t i, struct memplan_entry *e
 enum memplan_status memplan_plan_schema(char **json_out, struct memplan_error *err)
 {
     mpl_fail_clear(err);
-    return json_out ? mpl_spec_schema(json_out, err) : bad_argument(err, "json_out");
+    return json_out ? mpl_spec_schema(json_out, err) : mpl_api_missing(err, "json_out");
 }
 
 /* ---- estimates --------------------------------------------------------------------------------
  */
 
-#define MOST_OPTION_BYTES 1024 /* more is a size that was never set */
-
-/* A caller built with an older header knows fewer members, one with a newer header more: those it
- * must leave at zero, since nothing here would heed them. */
 static enum memplan_status take_options(const struct memplan_options *given,
                                         struct memplan_options *own, struct memplan_error *err)
 {
-    if (given->size > MOST_OPTION_BYTES)
-        return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "the size of the options is %zu, expected %zu",
-                        given->size, sizeof(*own));
-    for (size_t i = sizeof(*own); i < given->size; i++)
-        if (((const unsigned char *)given)[i])
-            return mpl_fail(err, MEMPLAN_ERR_ARG, NULL,
-                            "options hold a member that this version of the library does not know");
-    memcpy(own, given, given->size < sizeof(*own) ? given->size : sizeof(*own));
+    enum memplan_status status = mpl_api_take(own, sizeof(*own), given, err);
+
+    if (status)
+        return status;
     if (!(own->risk >= 0 && own->risk < 0.5))
         return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "risk must be at least 0 and below 0.5");
     return MEMPLAN_OK;
@@ -142,7 +130,7 @@ enum memplan_status memplan_estimate(const struct memplan_plan *plan,
 
     mpl_fail_clear(err);
     if (!plan || !report_out)
-        return bad_argument(err, plan ? "report_out" : "plan");
+        return mpl_api_missing(err, plan ? "report_out" : "plan");
     if (options && (status = take_options(options, &own, err)))
         return status;
     if ((status = mpl_spec_check(plan->spec, err)))
@@ -171,7 +159,7 @@ enum memplan_status memplan_report_summary(const struct memplan_report *report,
 
     mpl_fail_clear(err);
     if (!report || !summary)
-        return bad_argument(err, report ? "summary" : "report");
+        return mpl_api_missing(err, report ? "summary" : "report");
     best = &report->alternatives[report->best];
     size = summary->size < sizeof(own) ? summary->size : sizeof(own);
     own.size = size;
@@ -198,7 +186,7 @@ enum memplan_status memplan_report_to_json(const struct memplan_report *report, 
 {
     mpl_fail_clear(err);
     if (!report || !json_out)
-        return bad_argument(err, report ? "json_out" : "report");
+        return mpl_api_missing(err, report ? "json_out" : "report");
     return mpl_report_to_json(report, json_out, err);
 }
 
@@ -211,7 +199,7 @@ enum memplan_status memplan_report_dump(const struct memplan_report *report,
 
     mpl_fail_clear(err);
     if (!report || !text_out)
-        return bad_argument(err, report ? "text_out" : "report");
+        return mpl_api_missing(err, report ? "text_out" : "report");
     text = stage == MEMPLAN_STAGE_SPEC       ? report->spec_json
            : stage == MEMPLAN_STAGE_TIMELINE ? report->timeline_text
            : stage == MEMPLAN_STAGE_REPLAY   ? report->replay_text

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "api_struct.h"
 #include "base/fail.h"
 #include "calib/calibrate.h"
 #include "emit/calibration_json.h"
@@ -20,18 +21,13 @@ const struct mpl_calibration *mpl_api_calibration(const struct memplan_calibrati
     return calibration ? calibration->own : NULL;
 }
 
-static enum memplan_status bad_argument(struct memplan_error *err, const char *what)
-{
-    return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "%s must not be NULL", what);
-}
-
 enum memplan_status memplan_plan_add_readings(struct memplan_plan *plan, const void *json,
                                               size_t len, const char *source,
                                               struct memplan_error *err)
 {
     mpl_fail_clear(err);
     if (!plan || !json)
-        return bad_argument(err, plan ? "json" : "plan");
+        return mpl_api_missing(err, plan ? "json" : "plan");
     return mpl_spec_add_readings(plan->spec, json, len, source, err);
 }
 
@@ -44,7 +40,7 @@ enum memplan_status memplan_calibration_load(const void *json, size_t len, const
 
     mpl_fail_clear(err);
     if (!json || !calibration_out)
-        return bad_argument(err, json ? "calibration_out" : "json");
+        return mpl_api_missing(err, json ? "calibration_out" : "json");
     calibration = calloc(1, sizeof(*calibration));
     if (!calibration)
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while reading a calibration");
@@ -66,7 +62,7 @@ enum memplan_status memplan_calibrate(const struct memplan_plan *plan, double ri
 
     mpl_fail_clear(err);
     if (!plan || !calibration_out)
-        return bad_argument(err, plan ? "calibration_out" : "plan");
+        return mpl_api_missing(err, plan ? "calibration_out" : "plan");
     if (!(risk >= 0 && risk < 0.5))
         return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "risk must be at least 0 and below 0.5");
     if ((status = mpl_spec_check(plan->spec, err)))
@@ -87,7 +83,7 @@ enum memplan_status memplan_calibration_to_json(const struct memplan_calibration
 {
     mpl_fail_clear(err);
     if (!calibration || !json_out)
-        return bad_argument(err, calibration ? "json_out" : "calibration");
+        return mpl_api_missing(err, calibration ? "json_out" : "calibration");
     *json_out = malloc(strlen(calibration->own->json) + 1);
     if (!*json_out)
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while copying a calibration");

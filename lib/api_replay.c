@@ -5,11 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api_struct.h"
 #include "base/fail.h"
 #include "emit/recording_json.h"
 #include "ingest/recording.h"
-
-#define MOST_STRUCT_BYTES 1024 /* more is a size that was never set */
 
 struct memplan_trace {
     struct mpl_recording recording;
@@ -20,11 +19,6 @@ struct memplan_replay {
     struct mpl_recording_result result;
 };
 
-static enum memplan_status bad_argument(struct memplan_error *err, const char *what)
-{
-    return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "%s must not be NULL", what);
-}
-
 enum memplan_status memplan_trace_load(const void *json, size_t len, const char *source,
                                        struct memplan_trace **trace_out, struct memplan_error *err)
 {
@@ -33,7 +27,7 @@ enum memplan_status memplan_trace_load(const void *json, size_t len, const char 
 
     mpl_fail_clear(err);
     if (!json || !trace_out)
-        return bad_argument(err, json ? "trace_out" : "json");
+        return mpl_api_missing(err, json ? "trace_out" : "json");
     if (!(trace = calloc(1, sizeof(*trace))))
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while reading a trace");
     status = mpl_recording_load(json, len, source ? source : "", &trace->recording, err);
@@ -52,18 +46,6 @@ void memplan_trace_free(struct memplan_trace *trace)
     free(trace);
 }
 
-/* Fills a caller's struct up to the size that he knows. */
-static enum memplan_status give(void *to, size_t to_size, void *from, size_t from_size,
-                                struct memplan_error *err)
-{
-    if (to_size < sizeof(size_t) || to_size > MOST_STRUCT_BYTES)
-        return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "the size of the struct is %zu, expected %zu",
-                        to_size, from_size);
-    memcpy(from, &to_size, sizeof(to_size));
-    memcpy(to, from, to_size < from_size ? to_size : from_size);
-    return MEMPLAN_OK;
-}
-
 enum memplan_status memplan_trace_describe(const struct memplan_trace *trace,
                                            struct memplan_trace_info *info,
                                            struct memplan_error *err)
@@ -72,7 +54,7 @@ enum memplan_status memplan_trace_describe(const struct memplan_trace *trace,
 
     mpl_fail_clear(err);
     if (!trace || !info)
-        return bad_argument(err, trace ? "info" : "trace");
+        return mpl_api_missing(err, trace ? "info" : "trace");
     own.events = trace->recording.events.len;
     own.total_bytes = trace->recording.total_bytes;
     own.has_history = trace->recording.has_history;
@@ -80,7 +62,7 @@ enum memplan_status memplan_trace_describe(const struct memplan_trace *trace,
     own.ooms = trace->recording.failures;
     own.initial_blocks = trace->recording.initial_blocks;
     own.conf = trace->recording.conf ? trace->recording.conf : "";
-    return give(info, info->size, &own, sizeof(own), err);
+    return mpl_api_give(info, &own, sizeof(own), err);
 }
 
 static enum memplan_status read_release(const char *text, struct mpl_alloc_release *release,
@@ -106,14 +88,10 @@ static enum memplan_status take_options(const struct memplan_replay_options *giv
                                         struct memplan_replay_options *own,
                                         struct memplan_error *err)
 {
-    if (given->size > MOST_STRUCT_BYTES)
-        return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "the size of the options is %zu, expected %zu",
-                        given->size, sizeof(*own));
-    for (size_t i = sizeof(*own); i < given->size; i++)
-        if (((const unsigned char *)given)[i])
-            return mpl_fail(err, MEMPLAN_ERR_ARG, NULL,
-                            "options hold a member that this version of the library does not know");
-    memcpy(own, given, given->size < sizeof(*own) ? given->size : sizeof(*own));
+    enum memplan_status status = mpl_api_take(own, sizeof(*own), given, err);
+
+    if (status)
+        return status;
     if (!(own->fraction >= 0 && own->fraction <= 1))
         return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "fraction must be from 0 to 1");
     return MEMPLAN_OK;
@@ -131,7 +109,7 @@ enum memplan_status memplan_trace_replay(const struct memplan_trace *trace,
 
     mpl_fail_clear(err);
     if (!trace || !replay_out)
-        return bad_argument(err, trace ? "replay_out" : "trace");
+        return mpl_api_missing(err, trace ? "replay_out" : "trace");
     if ((options && (status = take_options(options, &own, err))) ||
         (status = read_release(own.pytorch, &settings.release, err)))
         return status;
@@ -161,7 +139,7 @@ enum memplan_status memplan_replay_counters(const struct memplan_replay *replay,
 
     mpl_fail_clear(err);
     if (!replay || !counters)
-        return bad_argument(err, replay ? "counters" : "replay");
+        return mpl_api_missing(err, replay ? "counters" : "replay");
     end = &replay->result.end;
     own.allocated = end->allocated;
     own.reserved = end->reserved;
@@ -178,7 +156,7 @@ enum memplan_status memplan_replay_counters(const struct memplan_replay *replay,
     own.rejections = end->rejections;
     own.first_oom = replay->result.failures.len ? replay->result.failures.data[0].event : 0;
     own.peak_event = replay->result.peak_event;
-    return give(counters, counters->size, &own, sizeof(own), err);
+    return mpl_api_give(counters, &own, sizeof(own), err);
 }
 
 enum memplan_status memplan_replay_to_json(const struct memplan_replay *replay, char **json_out,
@@ -186,7 +164,7 @@ enum memplan_status memplan_replay_to_json(const struct memplan_replay *replay, 
 {
     mpl_fail_clear(err);
     if (!replay || !json_out)
-        return bad_argument(err, replay ? "json_out" : "replay");
+        return mpl_api_missing(err, replay ? "json_out" : "replay");
     return mpl_recording_to_json(&replay->result, replay->streams, json_out, err);
 }
 
@@ -195,7 +173,7 @@ enum memplan_status memplan_replay_to_svg(const struct memplan_replay *replay, c
 {
     mpl_fail_clear(err);
     if (!replay || !svg_out)
-        return bad_argument(err, replay ? "svg_out" : "replay");
+        return mpl_api_missing(err, replay ? "svg_out" : "replay");
     return mpl_recording_to_svg(&replay->result, replay->streams, svg_out, err);
 }
 

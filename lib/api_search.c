@@ -7,15 +7,15 @@
 #include <string.h>
 
 #include "api.h"
+#include "api_struct.h"
 #include "base/bytes.h"
 #include "base/fail.h"
 #include "spec/fields.h"
 #include "spec/spec.h"
 #include "verdict/boundary.h"
 
-#define MOST_STRUCT_BYTES 4096 /* more is a size that was never set */
-#define SEQUENCE_GRAIN    128
-#define FAR               4 /* times what the card can give */
+#define SEQUENCE_GRAIN 128
+#define FAR            4 /* times what the card can give */
 
 struct memplan_search {
     struct memplan_search_result result;
@@ -38,14 +38,10 @@ static enum memplan_status take_options(const struct memplan_search_options *giv
                                         struct memplan_search_options *own,
                                         struct memplan_error *err)
 {
-    if (given->size < sizeof(size_t) || given->size > MOST_STRUCT_BYTES)
-        return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "the size of the options is %zu, expected %zu",
-                        given->size, sizeof(*own));
-    for (size_t i = sizeof(*own); i < given->size; i++)
-        if (((const unsigned char *)given)[i])
-            return mpl_fail(err, MEMPLAN_ERR_ARG, NULL,
-                            "options hold a member that this version of the library does not know");
-    memcpy(own, given, given->size < sizeof(*own) ? given->size : sizeof(*own));
+    enum memplan_status status = mpl_api_take(own, sizeof(*own), given, err);
+
+    if (status)
+        return status;
     if (!own->field)
         return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "options.field must not be NULL");
     if (own->multiple_of < 0)
@@ -329,10 +325,7 @@ enum memplan_status memplan_search(const struct memplan_plan *plan,
 
     mpl_fail_clear(err);
     if (!plan || !options || !search_out)
-        return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "%s must not be NULL",
-                        !plan      ? "plan"
-                        : !options ? "options"
-                                   : "search_out");
+        return mpl_api_missing(err, !plan ? "plan" : !options ? "options" : "search_out");
     if ((status = take_options(options, &v.options, err)))
         return status;
     if (!(v.search = calloc(1, sizeof(*v.search))))
@@ -346,36 +339,28 @@ enum memplan_status memplan_search(const struct memplan_plan *plan,
     return status;
 }
 
-/* Fills a caller's struct up to the size that he knows. */
-static void give(void *to, size_t to_size, const void *from, size_t from_size)
-{
-    memcpy(to, from, to_size < from_size ? to_size : from_size);
-    memcpy(to, &to_size, sizeof(to_size));
-}
-
 enum memplan_status memplan_search_describe(const struct memplan_search *search,
                                             struct memplan_search_result *result,
                                             struct memplan_error *err)
 {
+    struct memplan_search_result own;
+
     mpl_fail_clear(err);
     if (!search || !result)
-        return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "%s must not be NULL",
-                        search ? "result" : "search");
-    if (result->size < sizeof(size_t) || result->size > MOST_STRUCT_BYTES)
-        return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "the size of the struct is %zu, expected %zu",
-                        result->size, sizeof(*result));
-    give(result, result->size, &search->result, sizeof(search->result));
-    return MEMPLAN_OK;
+        return mpl_api_missing(err, search ? "result" : "search");
+    own = search->result;
+    return mpl_api_give(result, &own, sizeof(own), err);
 }
 
 int memplan_search_point(const struct memplan_search *search, size_t i,
                          struct memplan_point *point_out)
 {
-    if (!search || !point_out || i >= search->result.points || point_out->size < sizeof(size_t) ||
-        point_out->size > MOST_STRUCT_BYTES)
+    struct memplan_point own;
+
+    if (!search || !point_out || i >= search->result.points)
         return 0;
-    give(point_out, point_out->size, &search->points[i], sizeof(search->points[i]));
-    return 1;
+    own = search->points[i];
+    return !mpl_api_give(point_out, &own, sizeof(own), NULL);
 }
 
 void memplan_search_free(struct memplan_search *search)
