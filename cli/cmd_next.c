@@ -59,6 +59,8 @@ static int propose(const struct settings *settings, const struct input *input)
     if (!code)
         code = next_search(&next);
     if (!code)
+        code = next_epoch(&next);
+    if (!code)
         code = next_print(&next);
     json_decref(next.at_failed);
     ledger_entries_free(&next.entries);

@@ -11,8 +11,7 @@
 #include "pack.h"
 #include "run.h"
 
-/* The rule's row; the table holds static text. */
-static int find_rule(const struct settings *settings, struct memplan_pack_rule *rule)
+int pack_find_rule(const struct settings *settings, struct memplan_pack_rule *rule)
 {
     char known[512] = "";
 
@@ -23,7 +22,7 @@ static int find_rule(const struct settings *settings, struct memplan_pack_rule *
                  rule->name);
     }
     if (!settings->rule)
-        return message_invalid("pack: no --rule, expected one of %s", known);
+        return message_invalid("no --rule, expected one of %s", known);
     return message_invalid("--rule %s: expected one of %s", settings->rule, known);
 }
 
@@ -68,11 +67,9 @@ static enum memplan_status settle(struct memplan_plan *plan, const json_t *spec,
     return memplan_plan_set(plan, assignment, err);
 }
 
-/* Ranks, rows and accumulation: of the plan where no option gives them. */
-static enum memplan_status settle_all(struct memplan_plan *plan, struct pack_result *result,
-                                      struct memplan_error *err)
+enum memplan_status pack_settle(struct memplan_plan *plan, struct memplan_pack_options *o,
+                                struct memplan_error *err)
 {
-    struct memplan_pack_options *o = &result->options;
     enum memplan_status status;
     char *text = NULL;
     json_t *spec;
@@ -100,7 +97,7 @@ static int load_plan(const struct settings *settings, struct pack_result *result
         return 0;
     if ((code = input_read(settings->model, &input)))
         return code;
-    if (run_load(settings, &input, plan, &err) || settle_all(*plan, result, &err))
+    if (run_load(settings, &input, plan, &err) || pack_settle(*plan, &result->options, &err))
         code = message_error(&err, input.source);
     input_free(&input);
     return code;
@@ -170,7 +167,7 @@ int cmd_pack(const struct settings *settings)
         message_print("out of memory");
         return CLI_INTERNAL;
     }
-    if (!(code = find_rule(settings, &result->rule)))
+    if (!(code = pack_find_rule(settings, &result->rule)))
         code = read_candidates(settings->lengths_list, result);
     if (!code && settings->word_count != 1)
         code = message_invalid("pack: expected one file of LENGTHS, \"-\" for standard input");

@@ -26,13 +26,18 @@ struct next {
     const struct ledger_entry *ran, *failed; /* the largest that ran, the smallest that failed */
     struct next_point fits, fails;           /* neighbours: the boundary by the model */
     struct next_point proposal;
-    json_t *at_failed; /* the model's report of what failed; owned */
-    bool contradicted; /* it says that this would fit */
+    json_t *at_failed;    /* the model's report of what failed; owned */
+    bool contradicted;    /* it says that this would fit */
+    uint64_t epoch_steps; /* optimizer steps of one epoch with the proposal; 0: not asked for */
     unsigned evaluations;
 };
 
 /** Finds both ends and the proposal. Returns 0, or an exit code after a message. */
 int next_search(struct next *next);
+
+/** Steps of one epoch with the proposed sequence length, from --lengths and --rule. Returns 0, or
+ * an exit code after a message. (next_epoch.c) */
+int next_epoch(struct next *next);
 
 /** Prints the proposal. Returns its exit code. */
 int next_print(const struct next *next);

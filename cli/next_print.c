@@ -132,6 +132,8 @@ static int print_json(const struct next *next, const char *why)
         json_object_set_new(json, "fits", point_json(&next->fits));
     if (next->fails.value)
         json_object_set_new(json, "fails", point_json(&next->fails));
+    if (next->epoch_steps)
+        json_object_set_new(json, "steps_per_epoch", json_integer((json_int_t)next->epoch_steps));
     if (next->contradicted)
         json_object_set_new(json, "model_contradicted", json_true());
     if (next->ran)
@@ -162,5 +164,9 @@ int next_print(const struct next *next)
     print_entry(next, next->failed, "  failed   ");
     print_point(next, &next->fits, "  fits     ");
     print_point(next, &next->fails, "  does not ");
+    if (next->epoch_steps)
+        printf("  an epoch takes %llu steps at %lld tokens (%s)\n",
+               (unsigned long long)next->epoch_steps, (long long)next->proposal.value,
+               next->settings->rule);
     return code_of(next);
 }

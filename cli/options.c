@@ -195,6 +195,9 @@ const struct option_row options_next[] = {
      AT(step), NULL},
     {"explore", NULL, "propose the run that would tell most, not the largest safe one", OPTION_FLAG,
      AT(explore), NULL},
+    {"lengths", "FILE", "lengths of the samples, as of pack: also say the steps of an epoch",
+     OPTION_TEXT, AT(samples), NULL},
+    {"rule", "RULE", "how the samples are packed, for --lengths", OPTION_TEXT, AT(rule), NULL},
     {"json", NULL, "print the proposal as JSON", OPTION_FLAG, AT(json), NULL},
     {0},
 };

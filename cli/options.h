@@ -46,6 +46,7 @@ struct settings {
     bool tsv, peaks_only;
     /* of pack */
     const char *rule, *lengths_list, *member;
+    const char *samples; /* of next: a file of lengths */
     uint64_t world, rows, accumulate, map_batch, draw, within;
     struct assignment *assignments;
     size_t assignment_count;

@@ -44,6 +44,14 @@ struct pack_result {
 /** The figures that are asked of the memory at one length. */
 enum pack_figure { PACK_ALLOCATED = 0, PACK_RESERVED, PACK_NEEDS };
 
+/** The row of --rule; its text is static. Returns 0, or an exit code after a message. */
+int pack_find_rule(const struct settings *settings, struct memplan_pack_rule *rule);
+
+/** Ranks, rows and accumulation: of the plan where the options give none; what they give then holds
+ * for the plan. */
+enum memplan_status pack_settle(struct memplan_plan *plan, struct memplan_pack_options *options,
+                                struct memplan_error *err);
+
 /** Estimates the plan at lengths of the candidate's batches. Returns 0, or an exit code after a
  * message. (pack_memory.c) */
 int pack_memory_find(struct pack_candidate *candidate, struct memplan_plan *plan,

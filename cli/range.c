@@ -37,6 +37,7 @@ static bool fail(char *why, size_t size, const char *format, const char *text)
 
 static bool add(struct range *range, const char *text, char *why, size_t size)
 {
+    const size_t len = strlen(text);
     struct range_value *value;
     char *end;
 
@@ -47,9 +48,9 @@ static bool add(struct range *range, const char *text, char *why, size_t size)
     if (!range->values && !(range->values = calloc(RANGE_MOST, sizeof(*range->values))))
         return fail(why, size, "%s", "out of memory");
     value = &range->values[range->count];
-    if (!*text || strlen(text) >= sizeof(value->text))
+    if (!len || len >= sizeof(value->text))
         return fail(why, size, "found \"%.80s\", expected a value of 1 to 63 bytes", text);
-    snprintf(value->text, sizeof(value->text), "%s", text);
+    memcpy(value->text, text, len + 1);
     value->number = strtod(text, &end);
     if (end == text || *end)
         value->number = NAN;

@@ -243,13 +243,14 @@ static double observed_at(const struct sweep *sweep, const json_t *observation)
 
     if (strcmp(path, "training.sequence_length") == 0)
         return report_number(observation, "sequence_length", NAN);
-    for (const char *at = path; !value && here; at = strchr(at, '.') + 1) {
-        snprintf(part, sizeof(part), "%.*s", (int)strcspn(at, "."), at);
+    for (const char *at = path; !value && here;) {
+        const size_t len = strcspn(at, ".");
+
+        snprintf(part, sizeof(part), "%.*s", (int)len, at);
         here = json_object_get(here, part);
-        if (!strchr(at, '.')) {
+        if (!at[len])
             value = here;
-            break;
-        }
+        at += len + (at[len] != '\0');
     }
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
