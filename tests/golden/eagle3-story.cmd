@@ -1,0 +1,2 @@
+# The starting case, told as its people lived it: examples/eagle3-story.sh.
+cd "$GOLDEN/../.." && sh examples/eagle3-story.sh
