@@ -6,6 +6,7 @@
  * train/{trainer,distributed}.py, releases 0.7.0 to 0.9.0
  */
 #include "arch/dflash_table.h"
+#include "arch/drafter.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,17 +16,6 @@
 
 /* ---- description ------------------------------------------------------------------------------
  */
-
-static uint32_t add(struct mpl_network *network, const char *name, int64_t rows, int64_t cols,
-                    bool is_trained)
-{
-    const uint32_t i = mpl_network_add(
-        network, name, cols ? mpl_shape2(mpl_dim(rows), mpl_dim(cols)) : mpl_shape1(mpl_dim(rows)));
-
-    if (i != UINT32_MAX)
-        network->parameters[i].is_trainable = is_trained;
-    return i;
-}
 
 static void add_buffer(struct mpl_network *network, const char *name, int64_t rows,
                        enum mpl_dtype dtype)
@@ -63,7 +53,7 @@ static void add_layer(struct mpl_network *network, struct mpl_dflash *d, int64_t
     module->first_parameter = network->parameter_count;
     for (int i = 0; i < MPL_DFLASH_WEIGHTS; i++) {
         snprintf(path, sizeof(path), "%s.%s.weight", layer->name, weights[i].name);
-        layer->weights[i] = add(network, path, weights[i].rows, weights[i].cols, true);
+        layer->weights[i] = mpl_drafter_add(network, path, weights[i].rows, weights[i].cols, true);
     }
     module->name = layer->name;
     module->kind = MPL_MODULE_LAYER;
@@ -82,16 +72,17 @@ static void describe(struct mpl_network *network, struct mpl_dflash *d)
         add_buffer(network, "t2d", s->vocab, MPL_BOOL);
         add_buffer(network, "d2t", s->draft_vocab, MPL_INT64);
     }
-    d->embed = add(network, "embed_tokens.weight", s->vocab, s->hidden, false);
-    d->head = add(network, "lm_head.weight", s->draft_vocab, s->hidden, false);
-    d->verifier_head = add(network, "verifier_lm_head.weight", s->draft_vocab, s->hidden, false);
+    d->embed = mpl_drafter_add(network, "embed_tokens.weight", s->vocab, s->hidden, false);
+    d->head = mpl_drafter_add(network, "lm_head.weight", s->draft_vocab, s->hidden, false);
+    d->verifier_head =
+        mpl_drafter_add(network, "verifier_lm_head.weight", s->draft_vocab, s->hidden, false);
     for (int64_t i = 0; i < d->layers; i++)
         add_layer(network, d, i);
-    d->norm = add(network, "norm.weight", s->hidden, 0, true);
+    d->norm = mpl_drafter_add(network, "norm.weight", s->hidden, 0, true);
     add_buffer(network, "rotary_emb.inv_freq", s->head_dim / 2, MPL_FLOAT32);
-    d->fc = add(network, "fc.weight", s->hidden, d->fed * s->hidden, true);
-    d->hidden_norm = add(network, "hidden_norm.weight", s->hidden, 0, true);
-    d->verifier_norm = add(network, "verifier_norm.weight", s->hidden, 0, false);
+    d->fc = mpl_drafter_add(network, "fc.weight", s->hidden, d->fed * s->hidden, true);
+    d->hidden_norm = mpl_drafter_add(network, "hidden_norm.weight", s->hidden, 0, true);
+    d->verifier_norm = mpl_drafter_add(network, "verifier_norm.weight", s->hidden, 0, false);
 }
 
 /* ---- loop -------------------------------------------------------------------------------------
@@ -103,14 +94,6 @@ void mpl_dflash_return(struct mpl_dflash *d, struct mpl_tensor *tensor)
         d->outputs[d->output_count++] = tensor;
 }
 
-static struct mpl_tensor *input(struct mpl_tape *tape, enum mpl_dtype dtype, struct mpl_dim rows,
-                                int64_t cols)
-{
-    const struct mpl_shape shape = cols ? mpl_shape2(rows, mpl_dim(cols)) : mpl_shape1(rows);
-
-    return mpl_hold(mpl_empty(tape, "empty.memory_format", dtype, &shape));
-}
-
 /* The batch of the step before is alive while the next one is made. */
 static void make_batch(struct mpl_tape *tape, struct mpl_network *network)
 {
@@ -120,12 +103,12 @@ static void make_batch(struct mpl_tape *tape, struct mpl_network *network)
     struct mpl_eagle3_batch old = d->batch;
 
     tape->category = MPL_CATEGORY_INPUTS;
-    d->batch.hidden_states = input(tape, dtype, n, d->fed * d->sizes.hidden);
-    d->batch.input_ids = input(tape, MPL_INT64, n, 0);
-    d->batch.last_hidden_states = input(tape, dtype, n, d->sizes.hidden);
-    d->batch.loss_mask = input(tape, MPL_BOOL, n, 0);
-    d->batch.position_ids = input(tape, MPL_INT64, n, 0);
-    d->batch.document_ids = input(tape, MPL_INT64, n, 0);
+    d->batch.hidden_states = mpl_drafter_input(tape, dtype, n, d->fed * d->sizes.hidden);
+    d->batch.input_ids = mpl_drafter_input(tape, MPL_INT64, n, 0);
+    d->batch.last_hidden_states = mpl_drafter_input(tape, dtype, n, d->sizes.hidden);
+    d->batch.loss_mask = mpl_drafter_input(tape, MPL_BOOL, n, 0);
+    d->batch.position_ids = mpl_drafter_input(tape, MPL_INT64, n, 0);
+    d->batch.document_ids = mpl_drafter_input(tape, MPL_INT64, n, 0);
     tape->category = MPL_CATEGORY_TEMPORARY;
     mpl_drop(tape, old.hidden_states);
     mpl_drop(tape, old.input_ids);

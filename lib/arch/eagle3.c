@@ -6,6 +6,7 @@
  * (apply_fully_sharded), releases 0.3.0 to 0.6.0.2 and commit 661d3ed3
  */
 #include "arch/eagle3.h"
+#include "arch/drafter.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,17 +23,6 @@
 static bool is_at_least(const struct mpl_version *v, unsigned major, unsigned minor)
 {
     return v->major != major ? v->major > major : v->minor >= minor;
-}
-
-static uint32_t add(struct mpl_network *network, const char *name, int64_t rows, int64_t cols,
-                    bool is_trained)
-{
-    const uint32_t i = mpl_network_add(
-        network, name, cols ? mpl_shape2(mpl_dim(rows), mpl_dim(cols)) : mpl_shape1(mpl_dim(rows)));
-
-    if (i != UINT32_MAX)
-        network->parameters[i].is_trainable = is_trained;
-    return i;
 }
 
 static void add_layer(struct mpl_network *network, struct mpl_eagle3 *e)
@@ -59,7 +49,7 @@ static void add_layer(struct mpl_network *network, struct mpl_eagle3 *e)
     layer->first_parameter = network->parameter_count;
     for (int i = 0; i < MPL_EAGLE3_WEIGHTS; i++) {
         snprintf(path, sizeof(path), "layers.0.%s.weight", weights[i].name);
-        e->layer[i] = add(network, path, weights[i].rows, weights[i].cols, true);
+        e->layer[i] = mpl_drafter_add(network, path, weights[i].rows, weights[i].cols, true);
     }
     layer->name = "layer";
     layer->kind = MPL_MODULE_LAYER;
@@ -91,14 +81,16 @@ static void add_vocabulary(struct mpl_network *network, struct mpl_eagle3 *e)
 {
     const struct mpl_eagle3_sizes *s = &e->sizes;
 
-    e->embed = add(network, "embed_tokens.weight", s->vocab, s->hidden, false);
-    e->head = add(network, "lm_head.weight", s->draft_vocab, s->hidden, !s->release->freezes_head);
-    e->verifier_head = add(network, "verifier_lm_head.weight", s->draft_vocab, s->hidden, false);
+    e->embed = mpl_drafter_add(network, "embed_tokens.weight", s->vocab, s->hidden, false);
+    e->head = mpl_drafter_add(network, "lm_head.weight", s->draft_vocab, s->hidden,
+                              !s->release->freezes_head);
+    e->verifier_head =
+        mpl_drafter_add(network, "verifier_lm_head.weight", s->draft_vocab, s->hidden, false);
 }
 
 static void add_norm(struct mpl_network *network, struct mpl_eagle3 *e)
 {
-    e->norm = add(network, "norm.weight", e->sizes.hidden, 0, true);
+    e->norm = mpl_drafter_add(network, "norm.weight", e->sizes.hidden, 0, true);
 }
 
 /* In the order of the module's attributes. */
@@ -111,7 +103,7 @@ static void describe(struct mpl_network *network, struct mpl_eagle3 *e)
     add_selectors(network, e);
     if (is_late)
         add_vocabulary(network, e);
-    e->fc = add(network, "fc.weight", s->hidden, 3 * s->hidden, true);
+    e->fc = mpl_drafter_add(network, "fc.weight", s->hidden, 3 * s->hidden, true);
     add_layer(network, e);
     if (!is_late)
         add_norm(network, e);
@@ -125,7 +117,7 @@ static void describe(struct mpl_network *network, struct mpl_eagle3 *e)
         add_vocabulary(network, e);
     }
     if (s->release->has_verifier_norm)
-        e->verifier_norm = add(network, "verifier_norm.weight", s->hidden, 0, false);
+        e->verifier_norm = mpl_drafter_add(network, "verifier_norm.weight", s->hidden, 0, false);
 }
 
 /* The formats that the layer and the rest compute in. */

@@ -7,6 +7,7 @@
  * train/{trainer,distributed}.py, releases 0.7.0 to 0.9.0
  */
 #include "arch/mtp.h"
+#include "arch/drafter.h"
 
 #include <stdio.h>
 
@@ -20,17 +21,6 @@
 
 /* ---- description ------------------------------------------------------------------------------
  */
-
-static uint32_t add(struct mpl_network *network, const char *name, int64_t rows, int64_t cols,
-                    bool is_trained)
-{
-    const uint32_t i = mpl_network_add(
-        network, name, cols ? mpl_shape2(mpl_dim(rows), mpl_dim(cols)) : mpl_shape1(mpl_dim(rows)));
-
-    if (i != UINT32_MAX)
-        network->parameters[i].is_trainable = is_trained;
-    return i;
-}
 
 static void add_layer(struct mpl_network *network, struct mpl_mtp *m)
 {
@@ -61,7 +51,7 @@ static void add_layer(struct mpl_network *network, struct mpl_mtp *m)
     layer->first_parameter = network->parameter_count;
     for (int i = 0; i < MPL_MTP_WEIGHTS; i++) {
         snprintf(path, sizeof(path), "mtp_layers.0.%s.weight", weights[i].name);
-        m->layer[i] = add(network, path, weights[i].rows, weights[i].cols, true);
+        m->layer[i] = mpl_drafter_add(network, path, weights[i].rows, weights[i].cols, true);
     }
     layer->name = "mtp_layers.0";
     layer->kind = MPL_MODULE_LAYER;
@@ -78,8 +68,8 @@ static void describe(struct mpl_network *network, struct mpl_mtp *m)
     const struct mpl_eagle3_sizes *s = &m->sizes;
 
     network->modules[0].name = "root";
-    m->embed = add(network, "embed_tokens.weight", s->vocab, s->hidden, false);
-    m->head = add(network, "lm_head.weight", s->vocab, s->hidden, false);
+    m->embed = mpl_drafter_add(network, "embed_tokens.weight", s->vocab, s->hidden, false);
+    m->head = mpl_drafter_add(network, "lm_head.weight", s->vocab, s->hidden, false);
     add_layer(network, m);
     for (int i = 0; i < 2; i++)
         mpl_network_set_dtype(
@@ -97,14 +87,6 @@ void mpl_mtp_return(struct mpl_mtp *m, struct mpl_tensor *tensor)
         m->outputs[m->output_count++] = tensor;
 }
 
-static struct mpl_tensor *input(struct mpl_tape *tape, enum mpl_dtype dtype, struct mpl_dim rows,
-                                int64_t cols)
-{
-    const struct mpl_shape shape = cols ? mpl_shape2(rows, mpl_dim(cols)) : mpl_shape1(rows);
-
-    return mpl_hold(mpl_empty(tape, "empty.memory_format", dtype, &shape));
-}
-
 /* The batch of the step before is alive while the next one is made. */
 static void make_batch(struct mpl_tape *tape, struct mpl_network *network)
 {
@@ -113,11 +95,12 @@ static void make_batch(struct mpl_tape *tape, struct mpl_network *network)
     struct mpl_eagle3_batch old = m->batch;
 
     tape->category = MPL_CATEGORY_INPUTS;
-    m->batch.input_ids = input(tape, MPL_INT64, n, 0);
-    m->batch.hidden_states = input(tape, network->plan->training.batch_dtype, n, m->sizes.hidden);
-    m->batch.loss_mask = input(tape, MPL_BOOL, n, 0);
-    m->batch.position_ids = input(tape, MPL_INT64, n, 0);
-    m->batch.document_ids = input(tape, MPL_INT64, n, 0);
+    m->batch.input_ids = mpl_drafter_input(tape, MPL_INT64, n, 0);
+    m->batch.hidden_states =
+        mpl_drafter_input(tape, network->plan->training.batch_dtype, n, m->sizes.hidden);
+    m->batch.loss_mask = mpl_drafter_input(tape, MPL_BOOL, n, 0);
+    m->batch.position_ids = mpl_drafter_input(tape, MPL_INT64, n, 0);
+    m->batch.document_ids = mpl_drafter_input(tape, MPL_INT64, n, 0);
     tape->category = MPL_CATEGORY_TEMPORARY;
     mpl_drop(tape, old.input_ids);
     mpl_drop(tape, old.hidden_states);
