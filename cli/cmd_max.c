@@ -302,21 +302,6 @@ static json_t *answer_json(const struct answer *a)
     return root;
 }
 
-static int print_json(const struct answer *a)
-{
-    json_t *root = answer_json(a);
-    char *text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-
-    json_decref(root);
-    if (!text) {
-        message_print("out of memory");
-        return CLI_INTERNAL;
-    }
-    puts(text);
-    free(text);
-    return 0;
-}
-
 /* ---- the command ------------------------------------------------------------------------------
  */
 
@@ -332,7 +317,7 @@ static int search(const struct settings *settings, const struct input *input, st
     if (run_load(settings, input, &plan, &err) || memplan_search(plan, options, &a->search, &err) ||
         memplan_search_describe(a->search, &a->r, &err))
         code = message_error(&err, input->source);
-    else if (!(code = settings->json ? print_json(a) : print_page(a)))
+    else if (!(code = settings->json ? message_print_json(answer_json(a)) : print_page(a)))
         code = (int)a->r.verdict;
     memplan_search_free(a->search);
     memplan_plan_free(plan);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void print_line(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
@@ -100,4 +101,18 @@ int message_fold(int code, int next)
     if (next == MEMPLAN_DOES_NOT_FIT || code == MEMPLAN_FITS)
         return next;
     return code;
+}
+
+int message_print_json(json_t *root)
+{
+    char *text = root ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+
+    json_decref(root);
+    if (!text) {
+        message_print("out of memory");
+        return CLI_INTERNAL;
+    }
+    puts(text);
+    free(text);
+    return 0;
 }

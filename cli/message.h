@@ -3,6 +3,7 @@
 #ifndef CLI_MESSAGE_H
 #define CLI_MESSAGE_H
 
+#include <jansson.h>
 #include <memplan.h>
 
 /** Exit codes besides those of enum memplan_verdict; 126 and 127 as shells have them. */
@@ -28,6 +29,10 @@ int message_code(enum memplan_status status);
 
 /** The error's sentence without the field's name, where its pointer says the same. */
 const char *message_sentence(const struct memplan_error *err);
+
+/** Prints an object on one line, and lets go of it; NULL is one that had no memory. Returns 0, or
+ * an exit code after a message. */
+int message_print_json(json_t *root);
 
 /** Folds the exit code of one more plan in: 3 wins, else the first other non-zero one. */
 int message_fold(int code, int next);

@@ -218,7 +218,6 @@ static json_t *point_json(const struct sweep *sweep, size_t i)
 int sweep_print_json(const struct sweep *sweep)
 {
     json_t *root = json_object(), *fields = json_array(), *points = json_array();
-    char *text;
 
     for (size_t axis = 0; axis < sweep->axis_count; axis++)
         json_array_append_new(fields, json_string(sweep->axes[axis].field.path));
@@ -228,13 +227,5 @@ int sweep_print_json(const struct sweep *sweep)
     json_object_set_new(root, "fields", fields);
     json_object_set_new(root, "code", json_integer(sweep->code));
     json_object_set_new(root, "points", points);
-    text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    json_decref(root);
-    if (!text) {
-        message_print("out of memory");
-        return CLI_INTERNAL;
-    }
-    puts(text);
-    free(text);
-    return 0;
+    return message_print_json(root);
 }

@@ -31,15 +31,8 @@ struct cuda {
     int (*error)(int, const char **);
 };
 
-#define AT(member) .offset = offsetof(struct cuda, member)
-#define NEEDED(member, ...)                                                                        \
-    {                                                                                              \
-        AT(member), .names = {__VA_ARGS__}, .is_needed = true                                      \
-    }
-#define WANTED(member, ...)                                                                        \
-    {                                                                                              \
-        AT(member), .names = { __VA_ARGS__ }                                                       \
-    }
+#define NEEDED(member, ...) PROBE_SYMBOL(struct cuda, member, true, __VA_ARGS__)
+#define WANTED(member, ...) PROBE_SYMBOL(struct cuda, member, false, __VA_ARGS__)
 
 static const struct probe_symbol symbols[] = {
     NEEDED(init, "cuInit"),

@@ -14,6 +14,12 @@ struct probe_symbol {
     bool is_needed;
 };
 
+/** A row of symbols for a member of a struct of functions; its names follow. */
+#define PROBE_SYMBOL(type, member, is_needed_, ...)                                                \
+    {                                                                                              \
+        .offset = offsetof(type, member), .names = {__VA_ARGS__}, .is_needed = (is_needed_)        \
+    }
+
 /**
  * Opens the library that variable names, or soname, and fills functions. Returns 0 or a state of
  * *answer with its text. The library stays open as long as the process lives.

@@ -12,15 +12,8 @@
 
 #include "library.h"
 
-#define AT(member) .offset = offsetof(struct nvml, member)
-#define NEEDED(member, ...)                                                                        \
-    {                                                                                              \
-        AT(member), .names = {__VA_ARGS__}, .is_needed = true                                      \
-    }
-#define WANTED(member, ...)                                                                        \
-    {                                                                                              \
-        AT(member), .names = { __VA_ARGS__ }                                                       \
-    }
+#define NEEDED(member, ...) PROBE_SYMBOL(struct nvml, member, true, __VA_ARGS__)
+#define WANTED(member, ...) PROBE_SYMBOL(struct nvml, member, false, __VA_ARGS__)
 
 static const struct probe_symbol symbols[] = {
     NEEDED(init, "nvmlInit_v2", "nvmlInit"),

@@ -10,20 +10,6 @@
 #include "spec/fields.h"
 #include "spec/words.h"
 
-#define NOTE(import, ...) mpl_import_note(import, NULL, __VA_ARGS__)
-
-/* The whole of the import.* paths ends here: what readers found, not yet fields of a plan. */
-static bool has(const struct mpl_import *import, const char *path)
-{
-    return mpl_import_get(import, path) != NULL;
-}
-
-static enum memplan_status set(struct mpl_import *import, const char *path, const char *json,
-                               struct memplan_error *err)
-{
-    return mpl_import_default(import, path, json, err);
-}
-
 static enum memplan_status set_number(struct mpl_import *import, const char *path, int64_t number,
                                       struct memplan_error *err)
 {
@@ -47,21 +33,24 @@ static enum memplan_status settle_framework(struct mpl_import *import, struct me
         {"import.read_accelerate", "\"accelerate\""},
     };
 
-    if (has(import, "import.read_arguments") && !has(import, "import.script") &&
-        !has(import, "import.sft") && has(import, "training.sequence_length"))
-        NOTE(import, "framework.name is taken as transformers-trainer; where the script is TRL's "
-                     "for supervised fine-tuning it is trl-sft");
+    if (mpl_settle_has(import, "import.read_arguments") &&
+        !mpl_settle_has(import, "import.script") && !mpl_settle_has(import, "import.sft") &&
+        mpl_settle_has(import, "training.sequence_length"))
+        MPL_SETTLE_NOTE(
+            import, "framework.name is taken as transformers-trainer; where the script is TRL's "
+                    "for supervised fine-tuning it is trl-sft");
     for (size_t i = 0; i < sizeof(frameworks) / sizeof(frameworks[0]); i++)
-        if (has(import, frameworks[i].fact))
-            return set(import, "framework.name", frameworks[i].json, err);
+        if (mpl_settle_has(import, frameworks[i].fact))
+            return mpl_import_default(import, "framework.name", frameworks[i].json, err);
     /* A DeepSpeed configuration that says auto is filled in by the Trainer. */
-    if (!has(import, "import.read_deepspeed"))
+    if (!mpl_settle_has(import, "import.read_deepspeed"))
         return MEMPLAN_OK;
-    if (!has(import, "import.auto"))
-        return set(import, "framework.name", "\"deepspeed\"", err);
-    NOTE(import, "framework.name is taken as transformers-trainer, which fills in what the "
-                 "DeepSpeed configuration leaves at auto");
-    return set(import, "framework.name", "\"transformers-trainer\"", err);
+    if (!mpl_settle_has(import, "import.auto"))
+        return mpl_import_default(import, "framework.name", "\"deepspeed\"", err);
+    MPL_SETTLE_NOTE(import,
+                    "framework.name is taken as transformers-trainer, which fills in what the "
+                    "DeepSpeed configuration leaves at auto");
+    return mpl_import_default(import, "framework.name", "\"transformers-trainer\"", err);
 }
 
 /* ---- ranks ---- */
@@ -100,15 +89,16 @@ static bool is_distributed(const struct mpl_import *import, const char *word)
 
 static bool uses_deepspeed(const struct mpl_import *import)
 {
-    return has(import, "import.read_deepspeed") || has(import, "import.zero_stage") ||
-           has(import, "import.deepspeed_file") || mpl_import_is_true(import, "import.deepspeed") ||
-           is_distributed(import, "deepspeed");
+    return mpl_settle_has(import, "import.read_deepspeed") ||
+           mpl_settle_has(import, "import.zero_stage") ||
+           mpl_settle_has(import, "import.deepspeed_file") ||
+           mpl_import_is_true(import, "import.deepspeed") || is_distributed(import, "deepspeed");
 }
 
 static bool uses_fsdp(const struct mpl_import *import)
 {
     return mpl_import_is_true(import, "import.fsdp") || is_distributed(import, "fsdp") ||
-           has(import, "import.read_fsdp");
+           mpl_settle_has(import, "import.read_fsdp");
 }
 
 static enum memplan_status settle_zero(struct mpl_import *import, struct memplan_error *err)
@@ -119,7 +109,7 @@ static enum memplan_status settle_zero(struct mpl_import *import, struct memplan
     const struct mpl_import_place named = mpl_import_place_of(import, "import.deepspeed_file");
     char json[16];
 
-    if (stage < 0 && file && !has(import, "import.read_deepspeed"))
+    if (stage < 0 && file && !mpl_settle_has(import, "import.read_deepspeed"))
         return mpl_import_fail(&named, MEMPLAN_ERR_VALUE, err,
                                "the DeepSpeed configuration %.160s is not given, expected it among "
                                "the files",
@@ -131,19 +121,22 @@ static enum memplan_status settle_zero(struct mpl_import *import, struct memplan
         return mpl_import_fail(&place, MEMPLAN_ERR_VALUE, err, "found %" PRId64 ", expected 1 to 3",
                                stage);
     snprintf(json, sizeof(json), "\"zero%d\"", (int)stage);
-    return set(import, "parallelism.strategy", json, err);
+    return mpl_import_default(import, "parallelism.strategy", json, err);
 }
 
 /* transformers/training_args.py, _process_fsdp_args of 5.24.0: 2 unless told; accelerate's own
  * default and that of older releases is 1. */
 static int64_t default_fsdp_version(struct mpl_import *import)
 {
-    if (has(import, "import.read_axolotl") || has(import, "import.read_accelerate") ||
-        (!has(import, "import.read_arguments") && !has(import, "import.read_fsdp")))
+    if (mpl_settle_has(import, "import.read_axolotl") ||
+        mpl_settle_has(import, "import.read_accelerate") ||
+        (!mpl_settle_has(import, "import.read_arguments") &&
+         !mpl_settle_has(import, "import.read_fsdp")))
         return 1;
-    if (!has(import, "import.fsdp_version"))
-        NOTE(import, "the version of FSDP is not given, taken as 2, as transformers 5.24 takes it; "
-                     "older releases took 1 (parallelism.strategy fsdp1)");
+    if (!mpl_settle_has(import, "import.fsdp_version"))
+        MPL_SETTLE_NOTE(
+            import, "the version of FSDP is not given, taken as 2, as transformers 5.24 takes it; "
+                    "older releases took 1 (parallelism.strategy fsdp1)");
     return 2;
 }
 
@@ -161,20 +154,24 @@ static enum memplan_status settle_fsdp(struct mpl_import *import, struct memplan
     if (version != 1 && version != 2)
         return mpl_import_fail(&place, MEMPLAN_ERR_VALUE, err, "found %" PRId64 ", expected 1 or 2",
                                version);
-    status = set(import, "parallelism.strategy", is_second ? "\"fsdp2\"" : "\"fsdp1\"", err);
+    status = mpl_import_default(import, "parallelism.strategy",
+                                is_second ? "\"fsdp2\"" : "\"fsdp1\"", err);
     if (!status && json_is_false(wrap))
-        status = set(import, "parallelism.wrap", "\"root\"", err);
+        status = mpl_import_default(import, "parallelism.wrap", "\"root\"", err);
     if (!status && is_second && reshard)
-        status = set(import, "parallelism.reshard_after_forward",
-                     json_is_true(reshard) ? "true" : "false", err);
+        status = mpl_import_default(import, "parallelism.reshard_after_forward",
+                                    json_is_true(reshard) ? "true" : "false", err);
     else if (!status && is_second && sharding && strcmp(sharding, "SHARD_GRAD_OP") == 0)
-        status = set(import, "parallelism.reshard_after_forward", "false", err);
+        status = mpl_import_default(import, "parallelism.reshard_after_forward", "false", err);
     else if (!status && reshard)
-        status = set(import, "parallelism.sharding_strategy",
-                     json_is_true(reshard) ? "\"FULL_SHARD\"" : "\"SHARD_GRAD_OP\"", err);
+        status =
+            mpl_import_default(import, "parallelism.sharding_strategy",
+                               json_is_true(reshard) ? "\"FULL_SHARD\"" : "\"SHARD_GRAD_OP\"", err);
     if (!status && mpl_import_is_true(import, "import.fsdp_checkpointing"))
-        status = is_second ? set(import, "training.activation_checkpointing", "\"full\"", err)
-                           : set(import, "parallelism.activation_checkpointing", "true", err);
+        status =
+            is_second
+                ? mpl_import_default(import, "training.activation_checkpointing", "\"full\"", err)
+                : mpl_import_default(import, "parallelism.activation_checkpointing", "true", err);
     return status;
 }
 
@@ -188,13 +185,14 @@ static enum memplan_status settle_strategy(struct mpl_import *import, struct mem
         return mpl_fail(err, MEMPLAN_ERR_VALUE, NULL,
                         "the files ask for DeepSpeed and for FSDP, expected one of them");
     if ((uses_deepspeed(import) || uses_fsdp(import)) && !world)
-        NOTE(import, "no file says on how many cards it runs, taken as 1; give --gpus N");
+        MPL_SETTLE_NOTE(import,
+                        "no file says on how many cards it runs, taken as 1; give --gpus N");
     if (uses_deepspeed(import))
         return settle_zero(import, err);
     if (uses_fsdp(import))
         return settle_fsdp(import, err);
     if (is_distributed(import, "multi_gpu") || world > 1)
-        return set(import, "parallelism.strategy", "\"ddp\"", err);
+        return mpl_import_default(import, "parallelism.strategy", "\"ddp\"", err);
     return MEMPLAN_OK;
 }
 
@@ -231,10 +229,10 @@ static const char *precision_of(const struct mpl_import *import)
 static enum memplan_status settle_autocast(struct mpl_import *import, const char *format,
                                            struct memplan_error *err)
 {
-    enum memplan_status status = set(import, "training.autocast", format, err);
+    enum memplan_status status = mpl_import_default(import, "training.autocast", format, err);
 
     if (!status && strcmp(format, "\"float16\"") == 0)
-        status = set(import, "training.loss_scaling", "true", err);
+        status = mpl_import_default(import, "training.loss_scaling", "true", err);
     return status;
 }
 
@@ -242,15 +240,15 @@ static enum memplan_status settle_autocast(struct mpl_import *import, const char
 static enum memplan_status settle_policy(struct mpl_import *import, const char *format,
                                          struct memplan_error *err)
 {
-    enum memplan_status status = set(import, "parallelism.param_dtype", format, err);
+    enum memplan_status status = mpl_import_default(import, "parallelism.param_dtype", format, err);
 
     if (!status)
-        status = set(import, "parallelism.reduce_dtype", format, err);
+        status = mpl_import_default(import, "parallelism.reduce_dtype", format, err);
     if (!status && strcmp(mpl_settle_strategy_of(import), "fsdp1") == 0)
         status = settle_autocast(import, format, err);
     if (!status && !mpl_settle_has_adapters(import)) {
         mpl_import_drop(import, "training.parameter_dtype");
-        status = set(import, "training.parameter_dtype", "\"float32\"", err);
+        status = mpl_import_default(import, "training.parameter_dtype", "\"float32\"", err);
     }
     return status;
 }
@@ -271,14 +269,16 @@ static enum memplan_status settle_precision(struct mpl_import *import, struct me
         return status;
     if (mpl_import_is_true(import, "import.pure_bf16")) {
         mpl_import_drop(import, "training.parameter_dtype");
-        status = set(import, "training.autocast", "null", err);
-        return status ? status : set(import, "training.parameter_dtype", "\"bfloat16\"", err);
+        status = mpl_import_default(import, "training.autocast", "null", err);
+        return status ? status
+                      : mpl_import_default(import, "training.parameter_dtype", "\"bfloat16\"", err);
     }
     if (!precision) /* trainers that set one themselves are told that there is none */
-        return is_off && !is_zero(import) ? set(import, "training.autocast", "null", err)
-                                          : MEMPLAN_OK;
+        return is_off && !is_zero(import)
+                   ? mpl_import_default(import, "training.autocast", "null", err)
+                   : MEMPLAN_OK;
     if (is_zero(import))
-        return set(import, "training.parameter_dtype", format, err);
+        return mpl_import_default(import, "training.parameter_dtype", format, err);
     if (strncmp(mpl_settle_strategy_of(import), "fsdp", 4) == 0)
         return settle_policy(import, format, err);
     return settle_autocast(import, format, err);
@@ -294,21 +294,23 @@ static enum memplan_status settle_optimizer(struct mpl_import *import, struct me
     enum memplan_status status;
     char json[64];
 
-    if (is_zero(import) && has(import, "import.deepspeed_optimizer")) {
+    if (is_zero(import) && mpl_settle_has(import, "import.deepspeed_optimizer")) {
         if (name && strncmp(name, "adamw", 5) != 0)
-            NOTE(import, "the optimizer is DeepSpeed's AdamW, and not %s", name);
-        status = set(import, "training.optimizer.name", "\"adamw\"", err);
-        return status || is_offloaded ? status
-                                      : set(import, "training.optimizer.fused", "true", err);
+            MPL_SETTLE_NOTE(import, "the optimizer is DeepSpeed's AdamW, and not %s", name);
+        status = mpl_import_default(import, "training.optimizer.name", "\"adamw\"", err);
+        return status || is_offloaded
+                   ? status
+                   : mpl_import_default(import, "training.optimizer.fused", "true", err);
     }
     if (!name)
         return MEMPLAN_OK;
     if (strcmp(name, "adamw fused") == 0) {
-        status = set(import, "training.optimizer.name", "\"adamw\"", err);
-        return status ? status : set(import, "training.optimizer.fused", "true", err);
+        status = mpl_import_default(import, "training.optimizer.name", "\"adamw\"", err);
+        return status ? status
+                      : mpl_import_default(import, "training.optimizer.fused", "true", err);
     }
     snprintf(json, sizeof(json), "\"%s\"", name);
-    return set(import, "training.optimizer.name", json, err);
+    return mpl_import_default(import, "training.optimizer.name", json, err);
 }
 
 static enum memplan_status take_fact(struct mpl_import *import, const char *fact, const char *path,
@@ -317,8 +319,8 @@ static enum memplan_status take_fact(struct mpl_import *import, const char *fact
     const json_t *value = mpl_import_get(import, fact);
     const struct mpl_import_place place = {.key = "deepspeed_config"};
 
-    return value && !has(import, path) ? mpl_import_set(import, &place, path, value, err)
-                                       : MEMPLAN_OK;
+    return value && !mpl_settle_has(import, path) ? mpl_import_set(import, &place, path, value, err)
+                                                  : MEMPLAN_OK;
 }
 
 /* DeepSpeed: train_batch_size = micro batch x accumulation x ranks. */

@@ -5,6 +5,16 @@
 
 #include "import/import.h"
 
+/** A sentence on several facts, which no one place in a file says. */
+#define MPL_SETTLE_NOTE(import, ...) mpl_import_note(import, NULL, __VA_ARGS__)
+
+/** Whether a reader found it. The import.* paths end in these files: they are no fields of a plan.
+ */
+static inline bool mpl_settle_has(const struct mpl_import *import, const char *path)
+{
+    return mpl_import_get(import, path) != NULL;
+}
+
 /** parallelism.strategy as far as it is settled. */
 const char *mpl_settle_strategy_of(const struct mpl_import *import);
 
