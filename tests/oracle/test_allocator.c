@@ -224,49 +224,26 @@ static void run_file(struct case_run *r, const char *name)
     mpl_vec_free(&r->held);
 }
 
-START_TEST(default_settings)
+static const struct {
+    const char *file;
+    unsigned cases, marks, failures;
+} file_table[] = {
+    {"allocator-default.txt", 44, 326, 169},
+    {"allocator-expandable.txt", 22, 247, 56},
+    /* Every other setting, alone and together, and fractions of the card. */
+    {"allocator-settings.txt", 238, 2119, 2720},
+    /* Several streams, record_stream, private pools, a card that is behind; in all settings. */
+    {"allocator-streams.txt", 84, 638, 749},
+};
+
+START_TEST(as_pytorch_answered)
 {
     struct case_run r = {0};
 
-    run_file(&r, "allocator-default.txt");
-    ck_assert_uint_eq(r.cases, 44);
-    ck_assert_uint_eq(r.marks, 326);
-    ck_assert_uint_eq(r.failures, 169);
-}
-END_TEST
-
-START_TEST(expandable_segments)
-{
-    struct case_run r = {0};
-
-    run_file(&r, "allocator-expandable.txt");
-    ck_assert_uint_eq(r.cases, 22);
-    ck_assert_uint_eq(r.marks, 247);
-    ck_assert_uint_eq(r.failures, 56);
-}
-END_TEST
-
-/* Every other setting, alone and together, and fractions of the card. */
-START_TEST(other_settings)
-{
-    struct case_run r = {0};
-
-    run_file(&r, "allocator-settings.txt");
-    ck_assert_uint_eq(r.cases, 238);
-    ck_assert_uint_eq(r.marks, 2119);
-    ck_assert_uint_eq(r.failures, 2720);
-}
-END_TEST
-
-/* Several streams, record_stream, private pools, a card that is behind; in all settings. */
-START_TEST(streams_and_pools)
-{
-    struct case_run r = {0};
-
-    run_file(&r, "allocator-streams.txt");
-    ck_assert_uint_eq(r.cases, 84);
-    ck_assert_uint_eq(r.marks, 638);
-    ck_assert_uint_eq(r.failures, 749);
+    run_file(&r, file_table[_i].file);
+    ck_assert_uint_eq(r.cases, file_table[_i].cases);
+    ck_assert_uint_eq(r.marks, file_table[_i].marks);
+    ck_assert_uint_eq(r.failures, file_table[_i].failures);
 }
 END_TEST
 
@@ -275,9 +252,6 @@ int main(void)
     TCase *tcase = tcase_create("recorded");
 
     tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, default_settings);
-    tcase_add_test(tcase, expandable_segments);
-    tcase_add_test(tcase, other_settings);
-    tcase_add_test(tcase, streams_and_pools);
+    tcase_add_loop_test(tcase, as_pytorch_answered, 0, ROWS(file_table));
     return test_run("allocator", tcase);
 }
