@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "table/device.h"
 
 enum memplan_status mpl_estimator_init(struct mpl_estimator *estimator, struct memplan_error *err)
 {
@@ -48,27 +47,14 @@ enum memplan_status mpl_estimate_trace(struct mpl_estimator *estimator, const st
     return MEMPLAN_OK;
 }
 
-/* The total that PyTorch sees, in bytes; 0: not known, or without settings that ask for it. */
-static uint64_t card_total(const struct mpl_device *device)
-{
-    enum mpl_device_match match;
-    const struct mpl_device_row *row;
-
-    if (device->total_bytes > 0)
-        return (uint64_t)device->total_bytes;
-    row = device->gpu[0] && device->allocator_conf[0]
-              ? mpl_device_find(device->gpu, &match, NULL, 0)
-              : NULL;
-    return row ? row->total_bytes : 0;
-}
-
 enum memplan_status mpl_estimator_set_conf(struct mpl_estimator *estimator,
                                            const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_replay_settings settings = {
         .conf = plan->device.allocator_conf,
         .release = {plan->pytorch.major, plan->pytorch.minor},
-        .total_bytes = card_total(&plan->device)};
+        .total_bytes = plan->device.total_bytes > 0 ? (uint64_t)plan->device.total_bytes
+                                                    : plan->device.table_total_bytes};
 
     return mpl_replay_set_conf(estimator->replay, &settings, err);
 }

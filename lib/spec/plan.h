@@ -419,16 +419,17 @@ struct mpl_parallelism {
 };
 
 struct mpl_device {
-    char gpu[96];              /* name in the card table; empty: none */
-    double compute_capability; /* 0: from the table, else 8.0 */
-    int64_t multiprocessors;   /* 0: from the table */
-    enum mpl_link link;        /* MPL_LINK_UNKNOWN: from the table */
-    int64_t total_bytes;       /* 0: from the table */
-    int64_t context_bytes;     /* -1: from the table */
-    int64_t nccl_bytes;        /* -1: from the table */
-    int64_t other_bytes;       /* other processes on the card */
-    int64_t other_contexts;    /* of processes that hold no tensor */
-    int64_t reserve_bytes;     /* kept free */
+    char gpu[96];               /* name in the card table; empty: none */
+    double compute_capability;  /* 0: from the table, else 8.0 */
+    int64_t multiprocessors;    /* 0: from the table */
+    enum mpl_link link;         /* MPL_LINK_UNKNOWN: from the table */
+    int64_t total_bytes;        /* 0: from the table */
+    uint64_t table_total_bytes; /* what the table says, 0: nothing; mpl_capacity_complete_plan */
+    int64_t context_bytes;      /* -1: from the table */
+    int64_t nccl_bytes;         /* -1: from the table */
+    int64_t other_bytes;        /* other processes on the card */
+    int64_t other_contexts;     /* of processes that hold no tensor */
+    int64_t reserve_bytes;      /* kept free */
     enum mpl_module_loading module_loading;
     char source[512];         /* of the figures; empty: the plan */
     char allocator_conf[256]; /* PYTORCH_CUDA_ALLOC_CONF */

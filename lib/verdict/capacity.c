@@ -122,4 +122,5 @@ void mpl_capacity_complete_plan(const struct mpl_capacity *capacity, struct mpl_
         plan->device.compute_capability = row->compute_capability / 10.0;
     if (row && plan->device.multiprocessors <= 0)
         plan->device.multiprocessors = row->multiprocessors;
+    plan->device.table_total_bytes = row ? row->total_bytes : 0;
 }

@@ -37,7 +37,7 @@ enum memplan_status mpl_capacity_find(const struct mpl_plan *plan, struct mpl_ca
 uint64_t mpl_capacity_taken(const struct mpl_capacity *capacity);
 
 /** Fills in what the kernels depend on and the plan leaves to the card: compute capability and
- * multiprocessors. */
+ * multiprocessors; and the total that the table has. */
 void mpl_capacity_complete_plan(const struct mpl_capacity *capacity, struct mpl_plan *plan);
 
 #endif
