@@ -125,6 +125,11 @@ static bool has_adapters(const struct binding *b)
     return r ? json_integer_value(r) > 0 : mpl_preset_row(&b->preset, "training.lora.r") != NULL;
 }
 
+static bool is_accumulating(const struct binding *b)
+{
+    return json_integer_value(find_value(b, "training.gradient_accumulation_steps")) > 1;
+}
+
 /* Which trainer runs the loop, and in which release: what it sets stands above the table's
  * defaults. The Trainer of transformers has the release of transformers. */
 static void find_framework(struct binding *b)
@@ -147,6 +152,7 @@ static void find_framework(struct binding *b)
         .strategy = json_string_value(find_value(b, "parallelism.strategy")),
     });
     b->preset.run.has_lora = has_adapters(b);
+    b->preset.run.is_accumulating = is_accumulating(b);
     b->preset.run.drafter = b->family == MPL_FAMILY_MTP ? "mtp" : NULL;
     note_framework(b, version);
 }

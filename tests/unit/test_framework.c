@@ -35,7 +35,7 @@ END_TEST
 START_TEST(the_fused_optimizer_needs_both_releases)
 {
     struct mpl_framework_run run = {
-        {{1, 16}, {4, 54}, {2, 8}, {1, 15}}, MPL_PRESET_ON_NONE, false, NULL};
+        {{1, 16}, {4, 54}, {2, 8}, {1, 15}}, MPL_PRESET_ON_NONE, false, false, NULL};
 
     ck_assert_ptr_nonnull(mpl_framework_default("trl-sft", &run, "training.optimizer.fused"));
     run.releases.pytorch = (struct mpl_release){2, 7};
@@ -117,6 +117,36 @@ START_TEST(the_trainers_release_is_that_of_transformers)
     ck_assert_int_eq(plan.transformers.minor, 57);
     ck_assert(plan.training.use_reentrant);
     ck_assert_int_eq(plan.training.parameter_dtype, MPL_FLOAT32);
+}
+END_TEST
+
+START_TEST(accelerate_reduces_after_the_last_of_several_micro_steps)
+{
+    static const struct {
+        const char *framework, *strategy;
+        int micro_steps;
+        bool no_sync;
+    } run_table[] = {
+        {"transformers-trainer", "fsdp1", 2, true},
+        {"axolotl", "fsdp2", 2, true},
+        {"accelerate", "ddp", 2, true},
+        {"transformers-trainer", "zero2", 2, false},
+        {"transformers-trainer", "ddp", 1, false},
+        {"torchtitan", "fsdp2", 2, false},
+        {"lightning", "ddp", 2, true},
+        {"lightning", "fsdp2", 2, false},
+    };
+
+    for (size_t i = 0; i < sizeof(run_table) / sizeof(run_table[0]); i++) {
+        char rest[256];
+
+        snprintf(rest, sizeof(rest),
+                 "\"framework\": {\"name\": \"%s\"}, \"training\": {\"sequence_length\": 64, "
+                 "\"gradient_accumulation_steps\": %d}, "
+                 "\"parallelism\": {\"strategy\": \"%s\", \"world_size\": 4}",
+                 run_table[i].framework, run_table[i].micro_steps, run_table[i].strategy);
+        ck_assert_msg(bound(rest).parallelism.no_sync == run_table[i].no_sync, "%s", rest);
+    }
 }
 END_TEST
 
@@ -223,6 +253,7 @@ int main(void)
     tcase_add_test(tcase, a_plan_that_names_a_trainer_has_its_defaults);
     tcase_add_test(tcase, what_the_plan_says_stands_above_them);
     tcase_add_test(tcase, the_trainers_release_is_that_of_transformers);
+    tcase_add_test(tcase, accelerate_reduces_after_the_last_of_several_micro_steps);
     tcase_add_test(tcase, what_accelerate_wraps_hangs_on_its_release);
     tcase_add_test(tcase, bf16_is_a_policy_over_shards);
     tcase_add_test(tcase, adapters_are_a_default_too);
