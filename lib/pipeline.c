@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "base/strbuf.h"
 #include "emit/dump.h"
+#include "verdict/interval.h"
 #include "verdict/notes.h"
 #include "verdict/ranks.h"
 #include "verdict/readings.h"
@@ -84,7 +85,7 @@ static enum memplan_status judge(struct pipeline *p, struct mpl_alternative *a)
     struct mpl_survival survival;
     enum memplan_status status;
 
-    mpl_correction_judge(&a->correction, mpl_accuracy_of(p->plan),
+    mpl_correction_judge(&a->correction, &p->report->accuracy,
                          (double)p->plan->training.sequence_length,
                          (double)a->estimate.unlimited.allocated_peak, &capacity, &judged.error);
     a->error = judged.error;
@@ -135,7 +136,7 @@ static enum memplan_status estimate(struct pipeline *p, struct mpl_alternative *
     if ((status = mpl_ranks_estimate(&p->estimator, p->plan, p->report, a, p->err)))
         return status;
     correct(p, a);
-    a->error = mpl_accuracy_error(mpl_accuracy_of(p->plan), p->plan->training.sequence_length,
+    a->error = mpl_accuracy_error(&p->report->accuracy, p->plan->training.sequence_length,
                                   p->report->farthest_reading);
     a->survival = -1;
     return a->capacity.state == MPL_CAPACITY_KNOWN ? judge(p, a) : MEMPLAN_OK;
@@ -234,6 +235,23 @@ static enum memplan_status dump(struct pipeline *p)
     return status;
 }
 
+/* The first combination into the report: plan, and how open it is. */
+static enum memplan_status read_plan(struct pipeline *p)
+{
+    struct mpl_notes *notes = mpl_arena_alloc(&p->report->arena, sizeof(*notes));
+    enum memplan_status status =
+        notes ? mpl_spec_bind(p->spec, 0, p->plan, notes, p->err)
+              : mpl_fail(p->err, MEMPLAN_ERR_NOMEM, NULL, "out of memory for the notes");
+
+    if (status)
+        return status;
+    p->bound = 0;
+    p->report->plan = *p->plan;
+    p->report->openness = mpl_interval_openness(p->plan, notes);
+    p->report->accuracy = mpl_accuracy_judging(p->plan, p->report->openness);
+    return MEMPLAN_OK;
+}
+
 static enum memplan_status start(struct pipeline *p)
 {
     struct memplan_report *report = p->report;
@@ -249,9 +267,8 @@ static enum memplan_status start(struct pipeline *p)
         snprintf(report->id, sizeof(report->id), "%s", id);
     if (p->calibration && (status = mpl_calibration_match(p->spec, p->calibration, p->err)))
         return status;
-    if ((status = bind(p, 0)))
+    if ((status = read_plan(p)))
         return status;
-    report->plan = *p->plan;
     report->uses_readings =
         report->plan.observation_count > 0 && !(p->options && p->options->ignore_readings);
     if (report->uses_readings)

@@ -79,6 +79,8 @@ struct memplan_report {
     char id[128];
     double risk;
     bool uses_readings, has_all_ranks, has_peaks_only;
+    enum mpl_openness openness;
+    struct mpl_accuracy accuracy; /* of verdicts */
     const struct mpl_calibration *calibration; /* borrowed while the stages run; NULL: none */
     bool is_calibrated;
     struct mpl_alternative *alternatives;

@@ -86,14 +86,14 @@ static double chance_of(const struct mpl_calib_report *report, size_t i, double 
     const double allocated = grown(report, i, tokens);
     const double gaps = (double)a->estimate.needs.high_bytes - (double)a->estimate.live_peak;
     const double ratio = tokens / (double)report->plan.training.sequence_length;
-    struct mpl_survival_case judged = {.error = mpl_accuracy_of(&report->plan)->unread};
+    struct mpl_survival_case judged = {.error = report->estimate->accuracy.unread};
     struct mpl_capacity capacity = a->capacity;
     struct mpl_correction c;
 
     sum_up(report, i, &c);
     c.low_tokens = report->low_tokens;
     c.high_tokens = report->high_tokens;
-    mpl_correction_judge(&c, mpl_accuracy_of(&report->plan), tokens, allocated, &capacity,
+    mpl_correction_judge(&c, &report->estimate->accuracy, tokens, allocated, &capacity,
                          &judged.error);
     judged.capacity = &capacity;
     return mpl_survival_if_needs(&judged, allocated + gaps * fmax(ratio, 1));

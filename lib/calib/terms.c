@@ -143,7 +143,7 @@ void mpl_calib_make_terms(struct mpl_calib_report *report, const struct mpl_cali
                           const struct mpl_calib_parts *readings, size_t count)
 {
     const struct mpl_accuracy *accuracy = mpl_accuracy_of(&report->plan);
-    const enum mpl_openness open = mpl_interval_openness(report->estimate);
+    const enum mpl_openness open = report->estimate->openness;
     const double allocated = mpl_accuracy_spread(MPL_FIGURE_ALLOCATED, open)->deviation;
     const double beyond = reserved_beyond(open);
     double least;

@@ -205,7 +205,7 @@ static json_t *valid(struct out *out, const struct mpl_calibration *file)
 
 static json_t *prior(struct out *out, const struct mpl_calib_report *report)
 {
-    const enum mpl_openness open = mpl_interval_openness(report->estimate);
+    const enum mpl_openness open = report->estimate->openness;
     json_t *object = json_object();
 
     put(out, object, "deviation", json_real(report->prior_deviation));

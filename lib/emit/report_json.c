@@ -100,7 +100,7 @@ static json_t *intervals(struct out *out, const struct memplan_report *report)
     json_t *object = json_object();
 
     put(out, object, "coverage", json_real(MPL_INTERVAL_COVERAGE));
-    put(out, object, "kind", text(mpl_openness_name(mpl_interval_openness(report))));
+    put(out, object, "kind", text(mpl_openness_name(report->openness)));
     for (enum mpl_figure f = MPL_FIGURE_ALLOCATED; f < MPL_FIGURE_COUNT; f++) {
         const struct mpl_interval i = mpl_interval_of(report, f);
         json_t *one = json_object();

@@ -48,6 +48,12 @@ struct mpl_spread {
 /** The row of a figure and a kind of plan. Borrowed, static. */
 const struct mpl_spread *mpl_accuracy_spread(enum mpl_figure figure, enum mpl_openness openness);
 
+/**
+ * What a verdict is made with: the row of the plan's kind of run, its unread widened, in squares,
+ * by what measured points had above the figures of plans as open as this one.
+ */
+struct mpl_accuracy mpl_accuracy_judging(const struct mpl_plan *plan, enum mpl_openness openness);
+
 /** "releases written" and its like; static. */
 const char *mpl_openness_name(enum mpl_openness openness);
 

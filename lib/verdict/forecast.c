@@ -38,8 +38,7 @@ static double needs_at(const struct memplan_report *report, double tokens)
 
 static double error_at(const struct memplan_report *report, double tokens)
 {
-    return mpl_accuracy_error(mpl_accuracy_of(&report->plan), (int64_t)tokens,
-                              report->farthest_reading);
+    return mpl_accuracy_error(&report->accuracy, (int64_t)tokens, report->farthest_reading);
 }
 
 double mpl_forecast_length(const struct memplan_report *report, int64_t longest)
@@ -51,7 +50,7 @@ double mpl_forecast_length(const struct memplan_report *report, int64_t longest)
         struct mpl_capacity capacity = best_of(report)->capacity;
         struct mpl_survival_case c = {.capacity = &capacity, .error = error_at(report, middle)};
 
-        mpl_correction_judge(&best_of(report)->correction, mpl_accuracy_of(&report->plan), middle,
+        mpl_correction_judge(&best_of(report)->correction, &report->accuracy, middle,
                              live_at(report, middle), &capacity, &c.error);
         if (mpl_survival_if_needs(&c, needs_at(report, middle)) < 1 - report->risk)
             high = middle;
@@ -86,7 +85,7 @@ enum memplan_status mpl_forecast_survives(struct mpl_forecast *forecast, int64_t
         mpl_timeline_grow(&forecast->estimator->trace.timeline,
                           (double)tokens / (double)forecast->tokens, &forecast->grown, err);
 
-    mpl_correction_judge(&a->correction, mpl_accuracy_of(&forecast->report->plan), (double)tokens,
+    mpl_correction_judge(&a->correction, &forecast->report->accuracy, (double)tokens,
                          live_at(forecast->report, (double)tokens), &capacity, &c.error);
     if (!status)
         status = mpl_replay_run(forecast->estimator->replay, &forecast->grown,

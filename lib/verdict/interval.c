@@ -12,17 +12,16 @@ const char *mpl_figure_name(enum mpl_figure figure)
     return names[figure];
 }
 
-enum mpl_openness mpl_interval_openness(const struct memplan_report *report)
+enum mpl_openness mpl_interval_openness(const struct mpl_plan *plan, const struct mpl_notes *notes)
 {
     static const char releases[] = "software.";
 
-    if (!strcmp(report->plan.model.model_type, "eagle3"))
+    if (!strcmp(plan->model.model_type, "eagle3"))
         return MPL_OPEN_DRAFTER;
-    for (uint32_t i = 0; i < report->note_count; i++)
-        if (report->notes[i].code == MPL_NOTE_FAMILY_ASSUMED ||
-            report->notes[i].code == MPL_NOTE_FRAMEWORK_CODE ||
-            (report->notes[i].code == MPL_NOTE_DEFAULT_TAKEN &&
-             !strncmp(report->notes[i].path, releases, sizeof(releases) - 1)))
+    for (uint32_t i = 0; i < notes->count; i++)
+        if (notes->notes[i].kind == MPL_NOTE_ASSUMED || notes->notes[i].kind == MPL_NOTE_OWN_CODE ||
+            (notes->notes[i].kind == MPL_NOTE_DEFAULT &&
+             !strncmp(notes->notes[i].path, releases, sizeof(releases) - 1)))
             return MPL_OPEN_RELEASES;
     return MPL_OPEN_NOTHING;
 }
@@ -54,15 +53,20 @@ double mpl_interval_shift(const struct memplan_report *report, const struct mpl_
                           enum mpl_figure figure, double *deviation)
 {
     const struct mpl_accuracy *accuracy = mpl_accuracy_of(&report->plan);
-    const double spread = mpl_accuracy_spread(figure, mpl_interval_openness(report))->deviation;
+    const double spread = mpl_accuracy_spread(figure, report->openness)->deviation;
     const struct mpl_correction_point p = {figure, (double)report->plan.training.sequence_length,
                                            (double)a->estimate.unlimited.allocated_peak,
                                            (double)a->estimate.unlimited.reserved_peak,
                                            (double)mpl_capacity_taken(&a->capacity)};
 
-    *deviation = hypot(a->error, spread);
-    if (!a->correction.is_known)
+    if (!a->correction.is_known) {
+        *deviation = figure == MPL_FIGURE_NEEDS
+                         ? a->error /* has the spread in it where there is no reading */
+                         : hypot(mpl_accuracy_error(accuracy, report->plan.training.sequence_length,
+                                                    report->farthest_reading),
+                                 spread);
         return 0;
+    }
     return mpl_correction_shift(&a->correction, accuracy, hypot(accuracy->unread, spread), &p,
                                 deviation);
 }
@@ -71,7 +75,7 @@ double mpl_interval_shift(const struct memplan_report *report, const struct mpl_
 static double share_beyond(const struct memplan_report *report, enum mpl_figure figure,
                            double log_bytes, bool is_low)
 {
-    const struct mpl_spread *spread = mpl_accuracy_spread(figure, mpl_interval_openness(report));
+    const struct mpl_spread *spread = mpl_accuracy_spread(figure, report->openness);
     const double stretch = mpl_accuracy_quantile(spread->points) / mpl_accuracy_quantile(0);
     double share = 0;
 
@@ -110,7 +114,7 @@ static double find_end(const struct memplan_report *report, enum mpl_figure figu
 
 struct mpl_interval mpl_interval_of(const struct memplan_report *report, enum mpl_figure figure)
 {
-    const struct mpl_spread *spread = mpl_accuracy_spread(figure, mpl_interval_openness(report));
+    const struct mpl_spread *spread = mpl_accuracy_spread(figure, report->openness);
     double low = HUGE_VAL, high = 0, widest = 0, margin;
 
     for (size_t i = 0; i < report->alternative_count; i++) {

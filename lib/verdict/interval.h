@@ -14,8 +14,9 @@ struct mpl_interval {
     const struct mpl_spread *spread;
 };
 
-/** Which rows of the table of measured errors a report's plan belongs to. Needs report->notes. */
-enum mpl_openness mpl_interval_openness(const struct memplan_report *report);
+/** Which rows of the table of measured errors a plan belongs to, by what was noted as it was bound.
+ */
+enum mpl_openness mpl_interval_openness(const struct mpl_plan *plan, const struct mpl_notes *notes);
 
 /**
  * From the lowest to the highest figure of the alternatives that are left, widened on either side

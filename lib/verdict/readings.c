@@ -103,7 +103,7 @@ static enum memplan_status predict_one(const struct mpl_spec *spec, struct mempl
     p->device_bytes = mpl_add(p->reserved_bytes, mpl_capacity_taken(c));
     if (!is_number(o) && c->state == MPL_CAPACITY_KNOWN) {
         const double error =
-            mpl_accuracy_error(mpl_accuracy_of(plan), o->sequence_length, report->farthest_reading);
+            mpl_accuracy_error(&report->accuracy, o->sequence_length, report->farthest_reading);
         const struct mpl_survival_case judged = {estimator, plan, &estimate, c, error, 1, 0, 0};
         struct mpl_survival survival;
 

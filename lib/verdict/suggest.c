@@ -54,8 +54,7 @@ static void survive(struct search *s, size_t alternative, int64_t tokens, enum e
         .plan = s->plan,
         .estimate = &estimate,
         .capacity = &capacity,
-        .error = mpl_accuracy_error(mpl_accuracy_of(&s->report->plan), tokens,
-                                    s->report->farthest_reading),
+        .error = mpl_accuracy_error(&s->report->accuracy, tokens, s->report->farthest_reading),
         .risk = s->report->risk / a->weight,
         .enough = effort == EFFORT_DECIDING ? s->report->risk : 0,
         .most_replays = effort == EFFORT_FIRST ? 1 : 0,
@@ -63,7 +62,7 @@ static void survive(struct search *s, size_t alternative, int64_t tokens, enum e
 
     trace(s, a, tokens, &estimate);
     if (!s->status)
-        mpl_correction_judge(&a->correction, mpl_accuracy_of(&s->report->plan), (double)tokens,
+        mpl_correction_judge(&a->correction, &s->report->accuracy, (double)tokens,
                              (double)estimate.live_peak, &capacity, &judged.error);
     if (!s->status)
         s->status = mpl_survival_judge(&judged, &s->chances[alternative], s->err);

@@ -75,6 +75,17 @@ static void explain_calibration(struct memplan_report *report)
                          "wider and nothing is taken off");
 }
 
+/* What would narrow a margin that is wide because the plan says little. */
+static void explain_openness(struct memplan_report *report)
+{
+    const size_t used = strlen(report->reason);
+
+    snprintf(report->reason + used, sizeof(report->reason) - used,
+             " Releases or code that are left open widen the margin by %.1f %%; releases that are "
+             "written (software), or readings, narrow it.",
+             100 * mpl_accuracy_spread(MPL_FIGURE_NEEDS, report->openness)->deviation);
+}
+
 static void explain(struct memplan_report *report)
 {
     const struct mpl_capacity *c = &report->alternatives[report->best].capacity;
@@ -100,6 +111,9 @@ static void explain(struct memplan_report *report)
              gib((double)c->usable_bytes), chance);
     if (report->is_calibrated)
         explain_calibration(report);
+    else if (report->verdict == MEMPLAN_INSIDE_MARGIN && !report->farthest_reading &&
+             report->openness == MPL_OPEN_RELEASES)
+        explain_openness(report);
 }
 
 void mpl_verdict_decide(struct memplan_report *report)

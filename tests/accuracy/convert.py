@@ -174,6 +174,15 @@ def framework(point, software):
     return section
 
 
+def has_sdpa(point):
+    """Whether the run's transformers is known to be 4.36 (2023-12) or newer."""
+    named = text(point, "framework") + " " + text(point, "source")
+    month = re.search(r"(20\d\d)-(\d\d)", named)
+    return bool(re.search(r"transformers \d", named)
+                or re.search(r"Llama-3|Qwen2|Gemma|Mixtral", point["model"]["name"])  # came after
+                or (month and (int(month.group(1)), int(month.group(2))) > (2023, 12)))
+
+
 def attention(point):
     name = text(point, "attention_impl").lower()
     if "flash-attn" in name:
@@ -183,7 +192,8 @@ def attention(point):
     if "sdpa" in name and "eager" not in name:
         return "sdpa"
     if not name:
-        return None  # the default of transformers
+        # transformers has sdpa since 4.36, and takes it; before, eager was all it had.
+        return None if has_sdpa(point) else left_open(["sdpa", "eager"], "not stated")
     return left_open(["sdpa", "eager"], "the point says: " + name)
 
 
@@ -339,6 +349,17 @@ def loss(point, plan):
         plan["training"]["loss"] = {"name": "cross_entropy"}
 
 
+def accumulation(point, plan):
+    """Where nobody wrote it down and gradients would be whole until the last micro-step, both."""
+    steps, how = point.get("grad_accum"), plan["parallelism"]["strategy"]
+    if isinstance(steps, int) and steps > 1:
+        plan["training"]["gradient_accumulation_steps"] = steps
+    elif point["id"].startswith("liger-"):
+        return  # examples/huggingface/run_*.sh, benchmark/ set none
+    elif steps is None and how in ("fsdp1", "fsdp2") and plan["framework"]["name"] != "loop":
+        plan["training"]["gradient_accumulation_steps"] = left_open([1, 2], "not stated")
+
+
 def device(point):
     name = text(point, "gpu_type")
     section = {}
@@ -390,9 +411,7 @@ def convert(point):
     plan = {"id": point["id"], "model": model, "training": {
         "sequence_length": point["seq"], "micro_batch_size": point["micro_batch"]},
         "framework": framework(point, software), "parallelism": parallelism(point)}
-    accumulate = point.get("grad_accum")
-    if isinstance(accumulate, int) and accumulate > 1:
-        plan["training"]["gradient_accumulation_steps"] = accumulate
+    accumulation(point, plan)
     strategy = plan["parallelism"]["strategy"]
     number_formats(point, plan, sharded=strategy not in ("none", "ddp") and "zero" not in strategy)
     kind = attention(point)

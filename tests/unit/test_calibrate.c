@@ -11,7 +11,9 @@
 
 static struct memplan_plan *plan_at(const char *tokens)
 {
-    static const char text[] = TINY_PLAN("256", "1000000000000");
+    /* Releases open: that leaves room for a reading to move something. */
+    static const char text[] =
+        "{" TINY_MODEL("1000") ", " TINY_TRAINING("256") ", " TINY_CARD("1000000000000") "}";
     struct memplan_plan *plan = NULL;
     struct memplan_error err;
     char assignment[64];

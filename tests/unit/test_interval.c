@@ -9,12 +9,16 @@
 
 static struct memplan_report report;
 static struct mpl_alternative alternatives[2];
+static struct mpl_notes notes;
 
 static void start(const char *model_type)
 {
     memset(&report, 0, sizeof(report));
     memset(alternatives, 0, sizeof(alternatives));
+    memset(&notes, 0, sizeof(notes));
     strcpy(report.plan.model.model_type, model_type);
+    report.openness = MPL_OPEN_NOTHING;
+    report.plan.training.sequence_length = 1024;
     report.alternatives = alternatives;
     report.alternative_count = 2;
     for (size_t i = 0; i < 2; i++) {
@@ -28,8 +32,8 @@ static void start(const char *model_type)
 
 static void take_default(const char *path)
 {
-    report.notes[report.note_count].code = MPL_NOTE_DEFAULT_TAKEN;
-    strcpy(report.notes[report.note_count++].path, path);
+    notes.notes[notes.count].kind = MPL_NOTE_DEFAULT;
+    strcpy(notes.notes[notes.count++].path, path);
 }
 
 /* Tables of Student's t, 97.5 %. */
@@ -46,19 +50,19 @@ END_TEST
 START_TEST(kind_is_told_from_the_releases)
 {
     start("eagle3");
-    ck_assert_int_eq(mpl_interval_openness(&report), MPL_OPEN_DRAFTER);
+    ck_assert_int_eq(mpl_interval_openness(&report.plan, &notes), MPL_OPEN_DRAFTER);
     start("llama");
     take_default("training.attention");
-    ck_assert_int_eq(mpl_interval_openness(&report), MPL_OPEN_NOTHING);
+    ck_assert_int_eq(mpl_interval_openness(&report.plan, &notes), MPL_OPEN_NOTHING);
     take_default("software.pytorch");
-    ck_assert_int_eq(mpl_interval_openness(&report), MPL_OPEN_RELEASES);
+    ck_assert_int_eq(mpl_interval_openness(&report.plan, &notes), MPL_OPEN_RELEASES);
 }
 END_TEST
 
 /* 1 to 2 GB, widened by 2.131 deviations of 1 and 0.03 % in squares. */
 START_TEST(spans_what_is_left_open)
 {
-    const double margin = exp(2.1314 * hypot(0.01, 0.0003));
+    const double margin = exp(2.1314 * hypot(mpl_accuracy_of(&report.plan)->unread, 0.0003));
     struct mpl_interval i;
 
     start("llama");
@@ -83,6 +87,21 @@ START_TEST(needs_is_a_band_with_the_verdicts_error)
 }
 END_TEST
 
+/* Readings below the prediction do not widen a verdict: only what is short is burnt. */
+START_TEST(open_releases_widen_the_verdict)
+{
+    const double table = mpl_accuracy_spread(MPL_FIGURE_NEEDS, MPL_OPEN_RELEASES)->deviation;
+    struct mpl_accuracy open, written;
+
+    start("llama");
+    open = mpl_accuracy_judging(&report.plan, MPL_OPEN_RELEASES);
+    written = mpl_accuracy_judging(&report.plan, MPL_OPEN_NOTHING);
+    ck_assert(fabs(open.unread - hypot(written.unread, table)) < 1e-12);
+    ck_assert(open.floor == written.floor); /* one reading says what the releases do */
+    ck_assert(table > written.unread);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("interval");
@@ -91,5 +110,6 @@ int main(void)
     tcase_add_test(tcase, kind_is_told_from_the_releases);
     tcase_add_test(tcase, spans_what_is_left_open);
     tcase_add_test(tcase, needs_is_a_band_with_the_verdicts_error);
+    tcase_add_test(tcase, open_releases_widen_the_verdict);
     return test_run("interval", tcase);
 }

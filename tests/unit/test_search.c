@@ -48,7 +48,7 @@ static struct memplan_search_result find(const struct memplan_plan *plan,
  */
 
 #define SHARDED_PLAN(ranks)                                                                        \
-    "{" TINY_MODEL("60000") ", " TINY_TRAINING("64") ", " TINY_CARD(                               \
+    "{" TINY_MODEL("60000") ", " TINY_TRAINING("64") ", " TINY_SOFTWARE ", " TINY_CARD(            \
         "125000000") ", \"parallelism\": {\"strategy\": \"fsdp2\", \"world_size\": " ranks "}}"
 
 static const struct {
