@@ -201,6 +201,28 @@ static enum memplan_status weigh(struct pipeline *p)
     return status || !p->report->calibration ? status : weigh_by_calibration(p);
 }
 
+/* A failure that was not foreseen says that needs are higher: judged again are the alternatives of
+ * which it says so. */
+static enum memplan_status judge_again(struct pipeline *p)
+{
+    enum memplan_status status = MEMPLAN_OK;
+
+    for (size_t i = 0; i < p->report->alternative_count && !status; i++) {
+        struct mpl_alternative *a = &p->report->alternatives[i];
+
+        if (a->is_excluded || a->correction.is_known || !(a->correction.surprise > 0) ||
+            a->capacity.state != MPL_CAPACITY_KNOWN)
+            continue;
+        if (!(status = bind(p, a->combination))) {
+            mpl_capacity_complete_plan(&a->capacity, p->plan);
+            status = mpl_ranks_estimate(&p->estimator, p->plan, p->report, a, p->err);
+        }
+        if (!status)
+            status = judge(p, a);
+    }
+    return status;
+}
+
 /* Survival over what is left, and which alternative the figures at the top are of. */
 static void sum_up(struct memplan_report *report)
 {
@@ -302,7 +324,8 @@ static enum memplan_status run_stages(struct pipeline *p)
 {
     enum memplan_status status;
 
-    if ((status = start(p)) || (status = estimate_all(p)) || (status = weigh(p)))
+    if ((status = start(p)) || (status = estimate_all(p)) || (status = weigh(p)) ||
+        (status = judge_again(p)))
         return status;
     return finish(p);
 }

@@ -108,6 +108,15 @@ double mpl_correction_shift(const struct mpl_correction *c, const struct mpl_acc
     return mean;
 }
 
+double mpl_correction_surprise(const struct mpl_correction *c, double *deviation)
+{
+    /* Mean and deviation of a standard normal variable that is above 1. */
+    static const double mean = 1.525135, spread = 0.446203;
+
+    *deviation = c->is_known ? 0 : spread * c->surprise;
+    return c->is_known ? 0 : mean * c->surprise;
+}
+
 static uint64_t scaled(uint64_t bytes, double factor)
 {
     return (uint64_t)fmin(fmax((double)bytes * factor, 0), 0x1p62);
@@ -118,11 +127,15 @@ void mpl_correction_judge(const struct mpl_correction *c, const struct mpl_accur
                           double *error)
 {
     const struct mpl_correction_point p = {MPL_FIGURE_NEEDS, tokens, allocated, allocated, 0};
-    double factor;
+    double factor, surprise;
 
-    if (!c->is_known || !(allocated > 0))
+    if (c->is_known && allocated > 0)
+        factor = exp(-mpl_correction_shift(c, accuracy, accuracy->unread, &p, error));
+    else if (c->surprise > 0) {
+        factor = exp(-mpl_correction_surprise(c, &surprise));
+        *error = hypot(*error, surprise);
+    } else
         return;
-    factor = exp(-mpl_correction_shift(c, accuracy, accuracy->unread, &p, error));
     capacity->usable_bytes = scaled(capacity->usable_bytes, factor);
     capacity->usable_low_bytes = scaled(capacity->usable_low_bytes, factor);
     capacity->usable_high_bytes = scaled(capacity->usable_high_bytes, factor);

@@ -20,6 +20,8 @@ struct mpl_correction {
     double reserved_noise;
     double low_tokens, high_tokens; /* of the readings with a number; 0: none */
     bool is_outside;                /* in another field than the length */
+    double surprise; /* ln of what a run that failed must have needed at least over what it was
+                        predicted to; 0: none that should have survived */
 };
 
 /** One figure at one length. */
@@ -49,6 +51,13 @@ void mpl_correction_gradient(const struct mpl_correction *correction,
 double mpl_correction_shift(const struct mpl_correction *correction,
                             const struct mpl_accuracy *accuracy, double unread,
                             const struct mpl_correction_point *point, double *deviation);
+
+/**
+ * Shift of ln of needs, and its deviation, that a failure without a calibration stands for: needs
+ * are off by more than the surprise, and nothing says by how much. Taken is a normal error as large
+ * as the surprise itself, of which only what lies beyond is left. 0 without a surprise.
+ */
+double mpl_correction_surprise(const struct mpl_correction *correction, double *deviation);
 
 /** What a run is judged with at a length: a card that is smaller by what the run needs more, and
  * the error. Without a calibration both stay as they are. */

@@ -60,12 +60,15 @@ double mpl_interval_shift(const struct memplan_report *report, const struct mpl_
                                            (double)mpl_capacity_taken(&a->capacity)};
 
     if (!a->correction.is_known) {
+        double surprise;
+        const double shift = mpl_correction_surprise(&a->correction, &surprise);
+
         *deviation = figure == MPL_FIGURE_NEEDS
                          ? a->error /* has the spread in it where there is no reading */
                          : hypot(mpl_accuracy_error(accuracy, report->plan.training.sequence_length,
                                                     report->farthest_reading),
                                  spread);
-        return 0;
+        return figure == MPL_FIGURE_NEEDS ? shift : 0;
     }
     return mpl_correction_shift(&a->correction, accuracy, hypot(accuracy->unread, spread), &p,
                                 deviation);

@@ -66,12 +66,43 @@ uint64_t mpl_prediction_bytes(const struct mpl_prediction *prediction, enum mpl_
     }
 }
 
+/* A run that failed though its chance was better than this one was not foreseen. */
+#define UNEXPECTED 0.5
+
 /* ---- predictions ------------------------------------------------------------------------------
  */
 
 static bool is_number(const struct mpl_observation *observation)
 {
     return observation->outcome == MPL_OUTCOME_NUMBER;
+}
+
+/* Did as much or more run of the same plan? Then a failure says something of that day alone. */
+static bool has_run_since(const struct mpl_plan *plan, const struct mpl_observation *failed)
+{
+    for (uint32_t i = 0; i < plan->observation_count; i++) {
+        const struct mpl_observation *o = &plan->observations[i];
+
+        if (o->outcome != MPL_OUTCOME_OOM && !o->has_set && !failed->has_set &&
+            o->sequence_length >= failed->sequence_length)
+            return true;
+    }
+    return false;
+}
+
+/* How much more than predicted a run that failed must have needed. */
+static enum memplan_status wonder(const struct mpl_survival_case *judged,
+                                  struct mpl_correction *correction, struct memplan_error *err)
+{
+    struct mpl_estimate estimate;
+    enum memplan_status status =
+        mpl_estimate_run(judged->estimator, judged->plan, MPL_ESTIMATE_NEEDS, &estimate, err);
+
+    if (!status && estimate.needs.high_bytes)
+        correction->surprise =
+            fmax(correction->surprise,
+                 log((double)judged->capacity->usable_bytes / (double)estimate.needs.high_bytes));
+    return status;
 }
 
 static enum memplan_status predict_one(const struct mpl_spec *spec, struct memplan_report *report,
@@ -109,6 +140,9 @@ static enum memplan_status predict_one(const struct mpl_spec *spec, struct mempl
 
         status = mpl_survival_judge(&judged, &survival, err);
         p->survival = survival.probability;
+        if (!status && o->outcome == MPL_OUTCOME_OOM && p->survival > UNEXPECTED &&
+            !has_run_since(&report->plan, o))
+            status = wonder(&judged, &alternative->correction, err);
     }
     return status;
 }

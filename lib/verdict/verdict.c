@@ -86,6 +86,21 @@ static void explain_openness(struct memplan_report *report)
              100 * mpl_accuracy_spread(MPL_FIGURE_NEEDS, report->openness)->deviation);
 }
 
+/* What a failure that was not foreseen says of this plan. */
+static void explain_surprise(struct memplan_report *report)
+{
+    const struct mpl_correction *c = &report->alternatives[report->best].correction;
+    const size_t used = strlen(report->reason);
+    double deviation;
+    const double shift = mpl_correction_surprise(c, &deviation);
+
+    snprintf(
+        report->reason + used, sizeof(report->reason) - used,
+        " A run that ran out of memory should have had %.1f %% to spare: needs are taken to be "
+        "%.1f %% higher, give or take %.1f %%.",
+        100 * expm1(c->surprise), 100 * expm1(shift), 100 * deviation);
+}
+
 static void explain(struct memplan_report *report)
 {
     const struct mpl_capacity *c = &report->alternatives[report->best].capacity;
@@ -111,6 +126,8 @@ static void explain(struct memplan_report *report)
              gib((double)c->usable_bytes), chance);
     if (report->is_calibrated)
         explain_calibration(report);
+    else if (report->alternatives[report->best].correction.surprise > 0)
+        explain_surprise(report);
     else if (report->verdict == MEMPLAN_INSIDE_MARGIN && !report->farthest_reading &&
              report->openness == MPL_OPEN_RELEASES)
         explain_openness(report);

@@ -1,5 +1,5 @@
 # A failure is recorded; what asks for as much or more is refused from then on, what asks for less is
-# not; another run, a larger card and --no-ledger are left to the model.
+# left to the model, more cautious by what the failure had too little; another run, a larger card and --no-ledger are left to the model.
 same() { sed 's/[0-9]*-[0-9]*-[0-9]*T[0-9:.]*Z/TIME/g; s/record [0-9a-f]\{12\}/record ID/g; s/recorded [0-9a-f]\{12\}/recorded ID/; s/on [^ ]*, TIME/on HOST, TIME/g; s/; in .*/; in FILE/'; }
 run() { memplan "$@" >out 2>err; code=$?; same <out; same <err | sed 's/^/(stderr) /'; echo "-> $code"; }
 cp "$GOLDEN/small.json" .
