@@ -121,8 +121,9 @@ static enum memplan_status take_options(const struct memplan_options *given,
     return MEMPLAN_OK;
 }
 
-enum memplan_status memplan_estimate(const struct memplan_plan *plan,
+enum memplan_status mpl_api_estimate(const struct memplan_plan *plan,
                                      const struct memplan_options *options,
+                                     struct mpl_readings_memo *memo,
                                      struct memplan_report **report_out, struct memplan_error *err)
 {
     struct memplan_options own = {0};
@@ -135,8 +136,15 @@ enum memplan_status memplan_estimate(const struct memplan_plan *plan,
         return status;
     if ((status = mpl_spec_check(plan->spec, err)))
         return status;
-    return mpl_pipeline_run(plan->spec, &own, mpl_api_calibration(own.calibration), report_out,
-                            err);
+    return mpl_pipeline_run(plan->spec, &own, mpl_api_calibration(own.calibration), memo,
+                            report_out, err);
+}
+
+enum memplan_status memplan_estimate(const struct memplan_plan *plan,
+                                     const struct memplan_options *options,
+                                     struct memplan_report **report_out, struct memplan_error *err)
+{
+    return mpl_api_estimate(plan, options, NULL, report_out, err);
 }
 
 enum memplan_verdict memplan_report_verdict(const struct memplan_report *report)

@@ -5,6 +5,7 @@
 
 #include <memplan.h>
 
+#include "pipeline.h"
 #include "spec/calibration.h"
 #include "spec/spec.h"
 
@@ -14,5 +15,11 @@ struct memplan_plan {
 
 /** NULL for NULL. */
 const struct mpl_calibration *mpl_api_calibration(const struct memplan_calibration *calibration);
+
+/** memplan_estimate, with predictions of readings that are kept; memo may be NULL. */
+enum memplan_status mpl_api_estimate(const struct memplan_plan *plan,
+                                     const struct memplan_options *options,
+                                     struct mpl_readings_memo *memo,
+                                     struct memplan_report **report_out, struct memplan_error *err);
 
 #endif

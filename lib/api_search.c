@@ -29,7 +29,8 @@ struct varied {
     const struct mpl_field *field;
     struct memplan_search_options options;
     struct memplan_search *search;
-    size_t point_count; /* in the order of judgements */
+    size_t point_count;            /* in the order of judgements */
+    struct mpl_readings_memo memo; /* readings are pinned: one prediction holds for every value */
     bool has_no_verdict;
 };
 
@@ -150,7 +151,7 @@ static enum memplan_status estimate(struct varied *v, int64_t value, bool peaks_
 
     *point = (struct memplan_point){.value = value, .summary.size = sizeof(point->summary)};
     if (!status)
-        status = memplan_estimate(v->plan, &options, &report, err);
+        status = mpl_api_estimate(v->plan, &options, &v->memo, &report, err);
     if (!status)
         status = memplan_report_summary(report, &point->summary, err);
     if (!status && point->summary.verdict == MEMPLAN_CANNOT_TELL && !v->has_no_verdict) {
@@ -332,6 +333,7 @@ enum memplan_status memplan_search(const struct memplan_plan *plan,
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
     status = find(plan, &v, err);
     memplan_plan_free(v.plan);
+    mpl_readings_memo_free(&v.memo);
     if (status)
         memplan_search_free(v.search);
     else

@@ -22,6 +22,7 @@ struct pipeline {
     const struct mpl_spec *spec;
     const struct memplan_options *options;
     const struct mpl_calibration *calibration;
+    struct mpl_readings_memo *memo;
     struct memplan_report *report;
     struct mpl_estimator estimator;
     struct mpl_plan *plan; /* of the combination at hand... */
@@ -195,7 +196,7 @@ static enum memplan_status weigh(struct pipeline *p)
         return weigh_by_calibration(p);
     if (!p->report->uses_readings)
         return MEMPLAN_OK;
-    if ((status = mpl_readings_predict(p->spec, p->report, &p->estimator, p->err)))
+    if ((status = mpl_readings_predict(p->spec, p->report, &p->estimator, p->memo, p->err)))
         return status;
     status = mpl_readings_weigh(p->report, p->err);
     return status || !p->report->calibration ? status : weigh_by_calibration(p);
@@ -333,10 +334,15 @@ static enum memplan_status run_stages(struct pipeline *p)
 enum memplan_status mpl_pipeline_run(const struct mpl_spec *spec,
                                      const struct memplan_options *options,
                                      const struct mpl_calibration *calibration,
+                                     struct mpl_readings_memo *memo,
                                      struct memplan_report **report_out, struct memplan_error *err)
 {
-    struct pipeline p = {
-        .spec = spec, .options = options, .calibration = calibration, .bound = UNBOUND, .err = err};
+    struct pipeline p = {.spec = spec,
+                         .options = options,
+                         .calibration = calibration,
+                         .memo = memo,
+                         .bound = UNBOUND,
+                         .err = err};
     enum memplan_status status;
 
     p.report = calloc(1, sizeof(*p.report));

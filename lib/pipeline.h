@@ -80,7 +80,7 @@ struct memplan_report {
     double risk;
     bool uses_readings, has_all_ranks, has_peaks_only;
     enum mpl_openness openness;
-    struct mpl_accuracy accuracy; /* of verdicts */
+    struct mpl_accuracy accuracy;              /* of verdicts */
     const struct mpl_calibration *calibration; /* borrowed while the stages run; NULL: none */
     bool is_calibrated;
     struct mpl_alternative *alternatives;
@@ -99,10 +99,23 @@ struct memplan_report {
     char *timeline_text, *replay_text;
 };
 
-/** Runs all stages; calibration may be NULL. *report_out is new. */
+/**
+ * Predictions of readings, kept from one run of the pipeline to the next. For plans that differ
+ * only in a field at which every reading is pinned (mpl_spec_pin_readings); zeroed at first.
+ */
+struct mpl_readings_memo {
+    struct mpl_prediction *predictions; /* readings of the first alternative, then of the next... */
+    double *surprise;                   /* of each alternative */
+    size_t alternatives, readings;
+};
+
+void mpl_readings_memo_free(struct mpl_readings_memo *memo);
+
+/** Runs all stages; calibration and memo may be NULL. *report_out is new. */
 enum memplan_status mpl_pipeline_run(const struct mpl_spec *spec,
                                      const struct memplan_options *options,
                                      const struct mpl_calibration *calibration,
+                                     struct mpl_readings_memo *memo,
                                      struct memplan_report **report_out, struct memplan_error *err);
 
 #endif

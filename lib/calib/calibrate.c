@@ -345,7 +345,7 @@ static enum memplan_status run(struct work *w, double risk)
     w->bound = mpl_arena_alloc(&report->arena, sizeof(*w->bound));
     if (!w->bound || !problem)
         return mpl_fail(w->err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while calibrating");
-    if ((status = mpl_pipeline_run(w->spec, &options, NULL, &report->estimate, w->err)))
+    if ((status = mpl_pipeline_run(w->spec, &options, NULL, NULL, &report->estimate, w->err)))
         return status;
     report->plan = report->estimate->plan;
     if (!reading_count(w))

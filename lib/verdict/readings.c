@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fail.h"
@@ -147,26 +148,86 @@ static enum memplan_status predict_one(const struct mpl_spec *spec, struct mempl
     return status;
 }
 
-enum memplan_status mpl_readings_predict(const struct mpl_spec *spec, struct memplan_report *report,
-                                         struct mpl_estimator *estimator, struct memplan_error *err)
+static enum memplan_status make_room(struct memplan_report *report, struct memplan_error *err)
 {
-    const uint32_t count = report->plan.observation_count;
+    for (size_t a = 0; a < report->alternative_count; a++) {
+        struct mpl_alternative *alternative = &report->alternatives[a];
+
+        alternative->predictions =
+            mpl_arena_zalloc(&report->arena, ((size_t)report->plan.observation_count + 1) *
+                                                 sizeof(*alternative->predictions));
+        if (!alternative->predictions)
+            return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while reading readings");
+    }
+    return MEMPLAN_OK;
+}
+
+/* ---- predictions that are kept ----------------------------------------------------------------
+ */
+
+void mpl_readings_memo_free(struct mpl_readings_memo *memo)
+{
+    free(memo->predictions);
+    free(memo->surprise);
+    *memo = (struct mpl_readings_memo){0};
+}
+
+static bool is_remembered(const struct mpl_readings_memo *memo, const struct memplan_report *report)
+{
+    return memo && memo->predictions && memo->alternatives == report->alternative_count &&
+           memo->readings == report->plan.observation_count;
+}
+
+static void recall(const struct mpl_readings_memo *memo, struct memplan_report *report)
+{
+    for (size_t a = 0; a < memo->alternatives; a++) {
+        memcpy(report->alternatives[a].predictions, &memo->predictions[a * memo->readings],
+               memo->readings * sizeof(*memo->predictions));
+        report->alternatives[a].correction.surprise = memo->surprise[a];
+    }
+}
+
+/* Without memory for it nothing is kept: the next run predicts anew. */
+static void remember(struct mpl_readings_memo *memo, const struct memplan_report *report)
+{
+    mpl_readings_memo_free(memo);
+    memo->alternatives = report->alternative_count;
+    memo->readings = report->plan.observation_count;
+    memo->predictions = calloc(memo->alternatives * memo->readings, sizeof(*memo->predictions));
+    memo->surprise = calloc(memo->alternatives, sizeof(*memo->surprise));
+    if (!memo->predictions || !memo->surprise) {
+        mpl_readings_memo_free(memo);
+        return;
+    }
+    for (size_t a = 0; a < memo->alternatives; a++) {
+        memcpy(&memo->predictions[a * memo->readings], report->alternatives[a].predictions,
+               memo->readings * sizeof(*memo->predictions));
+        memo->surprise[a] = report->alternatives[a].correction.surprise;
+    }
+}
+
+enum memplan_status mpl_readings_predict(const struct mpl_spec *spec, struct memplan_report *report,
+                                         struct mpl_estimator *estimator,
+                                         struct mpl_readings_memo *memo, struct memplan_error *err)
+{
     struct mpl_plan *plan = mpl_arena_alloc(&report->arena, sizeof(*plan));
     enum memplan_status status;
 
     if (!plan)
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while reading readings");
-    for (size_t a = 0; a < report->alternative_count; a++) {
-        struct mpl_alternative *alternative = &report->alternatives[a];
-
-        alternative->predictions =
-            mpl_arena_zalloc(&report->arena, (count + 1) * sizeof(*alternative->predictions));
-        if (!alternative->predictions)
-            return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while reading readings");
-        for (uint32_t i = 0; i < count; i++)
-            if ((status = predict_one(spec, report, alternative, i, plan, estimator, err)))
-                return status;
+    if ((status = make_room(report, err)))
+        return status;
+    if (is_remembered(memo, report)) {
+        recall(memo, report);
+        return MEMPLAN_OK;
     }
+    for (size_t a = 0; a < report->alternative_count; a++)
+        for (uint32_t i = 0; i < report->plan.observation_count; i++)
+            if ((status =
+                     predict_one(spec, report, &report->alternatives[a], i, plan, estimator, err)))
+                return status;
+    if (memo)
+        remember(memo, report);
     return MEMPLAN_OK;
 }
 

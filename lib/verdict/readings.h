@@ -12,10 +12,11 @@
  * less likely under it than under the best one. */
 #define MPL_EXCLUSION_RATIO 100.0
 
-/** Predictions of every reading by every alternative. */
+/** Predictions of every reading by every alternative; those of the memo, which may be NULL, where
+ * it has them, and into it where it has none. */
 enum memplan_status mpl_readings_predict(const struct mpl_spec *spec, struct memplan_report *report,
                                          struct mpl_estimator *estimator,
-                                         struct memplan_error *err);
+                                         struct mpl_readings_memo *memo, struct memplan_error *err);
 
 /** Weights, exclusions with their figures, hypotheses. */
 enum memplan_status mpl_readings_weigh(struct memplan_report *report, struct memplan_error *err);

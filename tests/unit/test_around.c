@@ -31,7 +31,7 @@ static enum memplan_status try_plan(const char *training, const char *resume,
     snprintf(json, sizeof(json), PLAN, training, resume);
     status = mpl_spec_load(json, strlen(json), "plan", &spec, err);
     if (!status)
-        status = mpl_pipeline_run(spec, &options, NULL, report, err);
+        status = mpl_pipeline_run(spec, &options, NULL, NULL, report, err);
     mpl_spec_free(spec);
     return status;
 }

@@ -23,7 +23,7 @@ static struct memplan_report *run(const char *parallelism, uint32_t all_ranks)
 
     snprintf(json, sizeof(json), MODEL, parallelism);
     ck_assert_msg(!mpl_spec_load(json, strlen(json), "plan", &spec, &err), "%s", err.text);
-    ck_assert_msg(!mpl_pipeline_run(spec, &options, NULL, &report, &err), "%s", err.text);
+    ck_assert_msg(!mpl_pipeline_run(spec, &options, NULL, NULL, &report, &err), "%s", err.text);
     mpl_spec_free(spec);
     return report;
 }

@@ -104,7 +104,7 @@ static struct memplan_report *run(const char *json, int64_t tokens, double risk,
     snprintf(assignment, sizeof(assignment), "training.sequence_length=%lld", (long long)tokens);
     if (tokens)
         ck_assert_msg(!mpl_spec_set(spec, assignment, &err), "%s", err.text);
-    ck_assert_msg(!mpl_pipeline_run(spec, &options, NULL, &report, &err), "%s", err.text);
+    ck_assert_msg(!mpl_pipeline_run(spec, &options, NULL, NULL, &report, &err), "%s", err.text);
     mpl_spec_free(spec);
     return report;
 }
