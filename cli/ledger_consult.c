@@ -9,18 +9,21 @@
 #include "message.h"
 #include "text.h"
 
-/* Has the same run, or more on no larger a card, run since? */
-static bool is_lifted(const struct ledger_entries *entries, size_t failure)
+/* The newest record of the same run, or of more on no larger a card, that ran after a failure, or
+ * before it. */
+static const struct ledger_entry *success_beside(const struct ledger_entries *entries,
+                                                 const struct ledger_entry *failed, bool is_after)
 {
-    const struct ledger_entry *failed = &entries->list[failure];
+    for (size_t i = entries->count; i-- > 0;) {
+        const struct ledger_entry *entry = &entries->list[i];
 
-    for (size_t i = 0; i < entries->count; i++)
-        if (!entries->list[i].failed &&
-            strcmp(ledger_entry_text(&entries->list[i], "time"),
-                   ledger_entry_text(failed, "time")) > 0 &&
-            memplan_identity_dominates(&entries->list[i].id, &failed->id))
-            return true;
-    return false;
+        if (!entry->failed &&
+            (strcmp(ledger_entry_text(entry, "time"), ledger_entry_text(failed, "time")) > 0) ==
+                is_after &&
+            memplan_identity_dominates(&entry->id, &failed->id))
+            return entry;
+    }
+    return NULL;
 }
 
 const struct ledger_entry *ledger_find_failure(const struct ledger_entries *entries,
@@ -34,7 +37,7 @@ const struct ledger_entry *ledger_find_failure(const struct ledger_entries *entr
 
         if (!entry->failed || !memplan_identity_dominates(id, &entry->id))
             continue;
-        if (!is_lifted(entries, i))
+        if (!success_beside(entries, entry, true))
             return entry;
         if (lifted_out)
             *lifted_out = entry;
@@ -58,19 +61,35 @@ static char *describe(const struct ledger_entry *entry)
                        ledger_entry_text(entry, "id"));
 }
 
-/* A report of a plan that no model was asked about. NULL: out of memory. */
-static json_t *refuse(const struct ledger_entry *entry, const struct memplan_identity *id,
-                      const char *name)
+/* What speaks against a failure that stands: " Before that 4096 tokens, batch 1 ran, on HOST, ...";
+ * "" where nothing does. NULL: out of memory. */
+static char *describe_success(const struct ledger_entry *success)
 {
-    char *what = describe(entry), *reason = NULL;
+    char demands[160];
+
+    if (!success)
+        return text_format("%s", "");
+    ledger_demands_text(&success->id, demands, sizeof(demands));
+    return text_format(" The ledger contradicts itself: %s ran before that, on %.64s, %s (record "
+                       "%.16s); the newer record counts.",
+                       demands, ledger_entry_text(success, "host"), ledger_entry_when(success).text,
+                       ledger_entry_text(success, "id"));
+}
+
+/* A report of a plan that no model was asked about; success: what speaks against the failure. NULL:
+ * out of memory. */
+static json_t *refuse(const struct ledger_entry *entry, const struct ledger_entry *success,
+                      const struct memplan_identity *id, const char *name)
+{
+    char *what = describe(entry), *against = describe_success(success), *reason = NULL;
     const bool same = strcmp(id->run, entry->id.run) == 0;
     json_t *record = json_copy(entry->record), *report = NULL;
 
     json_object_del(record, "plan");
-    if (what)
+    if (what && against)
         reason = text_format("It does not fit: the ledger says that %s %s; this plan asks for at "
-                             "least as much, of a card with no more memory.",
-                             same ? "this run" : "a run like it", what);
+                             "least as much, of a card with no more memory.%s",
+                             same ? "this run" : "a run like it", what, against);
     if (reason)
         report =
             json_pack("{s:i, s:s, s:i, s:s, s:{s:s, s:O}}", "schema", 1, "verdict",
@@ -80,6 +99,7 @@ static json_t *refuse(const struct ledger_entry *entry, const struct memplan_ide
         json_object_set_new(report, "name", json_string(name));
     json_decref(record);
     free(reason);
+    free(against);
     free(what);
     return report;
 }
@@ -103,6 +123,19 @@ static enum memplan_status fail_memory(struct memplan_error *err)
     return err->status;
 }
 
+/* Evidence that contradicts itself: both records are named, neither decides. */
+static void tell_lifted(const struct ledger_entry *failure, const struct ledger_entry *success)
+{
+    char failed[160], ran[160];
+
+    ledger_demands_text(&failure->id, failed, sizeof(failed));
+    ledger_demands_text(&success->id, ran, sizeof(ran));
+    message_print("the ledger contradicts itself: %s ran out of memory, %s (record %.16s), but %s "
+                  "ran later, %s (record %.16s): the model decides",
+                  failed, ledger_entry_when(failure).text, ledger_entry_text(failure, "id"), ran,
+                  ledger_entry_when(success).text, ledger_entry_text(success, "id"));
+}
+
 static enum memplan_status consult(const struct ledger_entries *entries,
                                    const struct memplan_identity *id, struct memplan_plan *plan,
                                    json_t **refusal_out, struct memplan_error *err)
@@ -112,14 +145,13 @@ static enum memplan_status consult(const struct ledger_entries *entries,
 
     if (failure) {
         document = document_of(plan);
-        *refusal_out = refuse(failure, id, json_string_value(json_object_get(document, "name")));
+        *refusal_out = refuse(failure, success_beside(entries, failure, false), id,
+                              json_string_value(json_object_get(document, "name")));
         json_decref(document);
         return *refusal_out ? MEMPLAN_OK : fail_memory(err);
     }
     if (lifted)
-        message_print("the ledger has a failure of this run, %s (record %.16s), but as much or "
-                      "more ran later: the model decides",
-                      ledger_entry_when(lifted).text, ledger_entry_text(lifted, "id"));
+        tell_lifted(lifted, success_beside(entries, lifted, true));
     return ledger_join(entries, id, plan, err);
 }
 
