@@ -84,6 +84,11 @@ static const struct mpl_note_row note_table[MPL_NOTE_COUNT] = {
                            "The plan was made by memplan import. A key of a configuration changes "
                            "memory and no field of a plan describes it, or is not known, or two "
                            "configurations contradict each other. The figures are without it."},
+    [MPL_NOTE_READINGS_DISAGREE] =
+        {"N019", "readings contradict each other",
+         "A run ran out of memory at a length below one that ran. Something else differed: other "
+         "processes on the card, other software, a longer sample. That failure makes no verdict "
+         "more cautious; find out what it was and take out the reading that is not of this run."},
 };
 
 const struct mpl_note_row *mpl_note_row(enum mpl_note_code note)

@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "spec/around.h"
 #include "spec/fields.h"
+#include "verdict/readings.h"
 
 static void add(struct memplan_report *report, enum mpl_note_code code, const char *path,
                 const char *format, ...) __attribute__((format(printf, 4, 5)));
@@ -86,6 +87,16 @@ static void add_readings(struct memplan_report *report)
                 report->alternative_count - report->kept_count, report->alternative_count);
             break;
         }
+    for (uint32_t i = 0; i < report->plan.observation_count; i++) {
+        const struct mpl_observation *failed = &report->plan.observations[i], *ran;
+
+        if (failed->outcome == MPL_OUTCOME_OOM &&
+            (ran = mpl_readings_ran_beside(&report->plan, failed)))
+            add(report, MPL_NOTE_READINGS_DISAGREE, "observations",
+                "out of memory at %lld tokens (reading %u), though %lld ran (reading %u)",
+                (long long)failed->sequence_length, (unsigned)i + 1,
+                (long long)ran->sequence_length, (unsigned)(ran - report->plan.observations) + 1);
+    }
     if (report->readings_contradict)
         add(report, MPL_NOTE_READINGS_CONTRADICT, "observations",
             "no alternative comes near all readings");

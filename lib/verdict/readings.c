@@ -78,17 +78,17 @@ static bool is_number(const struct mpl_observation *observation)
     return observation->outcome == MPL_OUTCOME_NUMBER;
 }
 
-/* Did as much or more run of the same plan? Then a failure says something of that day alone. */
-static bool has_run_since(const struct mpl_plan *plan, const struct mpl_observation *failed)
+const struct mpl_observation *mpl_readings_ran_beside(const struct mpl_plan *plan,
+                                                      const struct mpl_observation *failed)
 {
     for (uint32_t i = 0; i < plan->observation_count; i++) {
         const struct mpl_observation *o = &plan->observations[i];
 
         if (o->outcome != MPL_OUTCOME_OOM && !o->has_set && !failed->has_set &&
             o->sequence_length >= failed->sequence_length)
-            return true;
+            return o;
     }
-    return false;
+    return NULL;
 }
 
 /* How much more than predicted a run that failed must have needed. */
@@ -142,7 +142,7 @@ static enum memplan_status predict_one(const struct mpl_spec *spec, struct mempl
         status = mpl_survival_judge(&judged, &survival, err);
         p->survival = survival.probability;
         if (!status && o->outcome == MPL_OUTCOME_OOM && p->survival > UNEXPECTED &&
-            !has_run_since(&report->plan, o))
+            !mpl_readings_ran_beside(&report->plan, o))
             status = wonder(&judged, &alternative->correction, err);
     }
     return status;

@@ -21,6 +21,11 @@ enum memplan_status mpl_readings_predict(const struct mpl_spec *spec, struct mem
 /** Weights, exclusions with their figures, hypotheses. */
 enum memplan_status mpl_readings_weigh(struct memplan_report *report, struct memplan_error *err);
 
+/** A reading of as much or more that ran, of the same plan: it contradicts a failure. NULL: none.
+ */
+const struct mpl_observation *mpl_readings_ran_beside(const struct mpl_plan *plan,
+                                                      const struct mpl_observation *failed);
+
 /** Bytes of a reading in a unit. */
 double mpl_reading_bytes(double value, enum mpl_unit unit);
 

@@ -9,7 +9,7 @@ cat >plan.json <<'END'
  "observations": [{"sequence_length": 4096, "outcome": "oom"}]}
 END
 for tokens in 4096 3072 2560; do
-    memplan --model plan.json --seq $tokens --no-suggestions | sed -n '4,7p'
+    memplan --model plan.json --seq $tokens --no-suggestions | sed -n '4,7p;/N019/,/^$/p'
 done
 sed 's/}]}/}, {"sequence_length": 4608, "outcome": "ran"}]}/' plan.json >both.json
-memplan --model both.json --seq 4096 --no-suggestions | sed -n '4,7p'
+memplan --model both.json --seq 4096 --no-suggestions | sed -n '4,7p;/N019/,/^$/p'
