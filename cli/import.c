@@ -61,9 +61,9 @@ static int keep_model(struct input *input)
 
 /* The model that a configuration names: a folder with its config.json, else a preset. is_found
  * says whether there is one. */
-static int find_model(const char *model, struct input *input, bool *is_found)
+static int find_model(const char *model, unsigned how, struct input *input, bool *is_found)
 {
-    char *path = text_format("%s/config.json", model), *name = NULL;
+    char *path = how & IMPORT_NO_FILES ? NULL : text_format("%s/config.json", model), *name = NULL;
     int code = 0;
 
     *is_found = path && is_file(path);
@@ -104,7 +104,8 @@ static int read_files(const struct input *inputs, size_t count, const struct inp
 }
 
 /* Reads the files again, with the model that they name before them. */
-static int add_model(const struct input *inputs, size_t count, struct memplan_import **import)
+static int add_model(const struct input *inputs, size_t count, unsigned how,
+                     struct memplan_import **import)
 {
     const char *model = memplan_import_model(*import);
     struct memplan_import *whole = NULL;
@@ -114,7 +115,7 @@ static int add_model(const struct input *inputs, size_t count, struct memplan_im
 
     if (!model || count + 1 > IMPORT_MOST_FILES)
         return 0;
-    code = find_model(model, &input, &is_found);
+    code = find_model(model, how, &input, &is_found);
     if (code || !is_found)
         return code;
     code = read_files(inputs, count, &input, &whole);
@@ -126,7 +127,7 @@ static int add_model(const struct input *inputs, size_t count, struct memplan_im
     return code;
 }
 
-int import_plan(const struct input *inputs, size_t count, bool says, char **json_out)
+int import_plan(const struct input *inputs, size_t count, unsigned how, char **json_out)
 {
     struct memplan_import *import = NULL;
     struct memplan_error err = {0};
@@ -135,8 +136,8 @@ int import_plan(const struct input *inputs, size_t count, bool says, char **json
     int code = read_files(inputs, count, NULL, &import);
 
     if (!code)
-        code = add_model(inputs, count, &import);
-    for (size_t i = 0; !code && says && (note = memplan_import_note(import, i)); i++)
+        code = add_model(inputs, count, how, &import);
+    for (size_t i = 0; !code && (how & IMPORT_SAYS) && (note = memplan_import_note(import, i)); i++)
         message_print("%s", note);
     if (!code && memplan_import_to_json(import, &json, &err))
         code = message_error(&err, inputs[0].source);
@@ -149,7 +150,7 @@ int import_plan(const struct input *inputs, size_t count, bool says, char **json
     return code;
 }
 
-int import_input(struct input *input)
+int import_input(struct input *input, unsigned how)
 {
     const char *format = memplan_import_format(input->text, input->len);
     char *json = NULL;
@@ -158,7 +159,7 @@ int import_input(struct input *input)
     /* What is no configuration that is known is refused as a plan is. */
     if (!format || strcmp(format, "plan") == 0 || strcmp(format, "config.json of a model") == 0)
         return 0;
-    code = import_plan(input, 1, false, &json);
+    code = import_plan(input, 1, how, &json);
     if (code)
         return code;
     free(input->text);

@@ -12,12 +12,15 @@
 #define IMPORT_MOST_FILES 33 /* one place is kept for the model */
 #define IMPORT_MOST_BYTES ((size_t)1 << 20)
 
-/** Makes a plan of configurations: *json_out is new, malloc'ed. says: notes go to standard error.
- * Returns 0, or an exit code after a message. */
-int import_plan(const struct input *inputs, size_t count, bool says, char **json_out);
+#define IMPORT_SAYS     1u /* notes go to standard error */
+#define IMPORT_NO_FILES 2u /* a model that is named is a preset, not a folder */
+
+/** Makes a plan of configurations: *json_out is new, malloc'ed. Returns 0, or an exit code after a
+ * message. */
+int import_plan(const struct input *inputs, size_t count, unsigned how, char **json_out);
 
 /** Turns an input that is a configuration of a trainer into its plan; leaves any other as it is.
  * Returns 0, or an exit code after a message. */
-int import_input(struct input *input);
+int import_input(struct input *input, unsigned how);
 
 #endif

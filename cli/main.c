@@ -23,7 +23,7 @@ static const struct command command_table[] = {
      "[OPTION...] PLAN...",
      "Prints one line per plan; for hooks.",
      cmd_check,
-     {{options_plan, options_calibrated, options_ledger, options_common}, false},
+     {{options_plan, options_check, options_calibrated, options_ledger, options_common}, false},
      true},
     {"exec",
      "[OPTION...] -- CMD [ARG...]",

@@ -59,6 +59,12 @@ const struct option_row options_calibrate[] = {
     {0},
 };
 
+const struct option_row options_check[] = {
+    {"no-files", NULL, "open no file that a PLAN names: a model is a preset, not a folder",
+     OPTION_FLAG, AT(no_files), NULL},
+    {0},
+};
+
 const struct option_row options_exec[] = {
     {"accept-margin", NULL, "run when the answer is \"inside the margin\" too", OPTION_FLAG,
      AT(accept_margin), NULL},

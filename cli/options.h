@@ -24,6 +24,7 @@ struct settings {
     unsigned timeout; /* of a probe, seconds; 0: the default */
     bool json, jsonl, no_readings, no_suggestions, all_ranks;
     bool accept_margin, force, markdown, context;
+    bool no_files; /* of check */
     bool help, version;
     /* of the ledger */
     const char *ledger;
@@ -90,6 +91,7 @@ struct option_set {
 
 extern const struct option_row options_plan[];     /* what to estimate */
 extern const struct option_row options_estimate[]; /* how to print it */
+extern const struct option_row options_check[];
 extern const struct option_row options_exec[];
 extern const struct option_row options_search[]; /* of max and min */
 extern const struct option_row options_sweep[];

@@ -182,7 +182,7 @@ int run_model(const struct settings *settings, unsigned want, uint32_t stage, st
     code = input_read(settings->model, &input);
     if (code)
         return code;
-    if ((code = import_input(&input))) {
+    if ((code = import_input(&input, settings->no_files ? IMPORT_NO_FILES : 0))) {
         input_free(&input);
         return code;
     }
