@@ -6,25 +6,44 @@
 #include "message.h"
 #include "report.h"
 #include "run.h"
+#include "text.h"
+
+/* A name on one line: what would start a second one, or reach a terminal as a command, is "?". */
+static char *clean(const char *name)
+{
+    char *text = text_format("%s", name);
+
+    for (unsigned char *c = (unsigned char *)text; c && *c; c++)
+        if (*c < 0x20 || *c == 0x7f)
+            *c = '?';
+    return text;
+}
+
+static const char *failure_word(int code)
+{
+    return code == MEMPLAN_CANNOT_TELL ? "cannot tell" : code == CLI_INVALID ? "invalid" : "failed";
+}
 
 static int check_one(const struct settings *settings, const char *model)
 {
     struct settings one = *settings;
-    char *title = NULL;
+    char *name = clean(model);
     struct run run;
     int code;
 
     one.model = model;
-    code = run_model(&one, RUN_JSON, 0, &run, &title);
+    code = run_model(&one, RUN_JSON, 0, &run, NULL);
     if (run.json) {
-        report_print_line(stdout, run.json, model);
+        report_print_line(stdout, run.json, name ? name : "");
         putchar('\n');
     } else {
         /* Every plan has its line; the reason stands on standard error. */
-        printf("%-13s  %s\n", code == MEMPLAN_CANNOT_TELL ? "cannot tell" : "invalid", model);
+        printf("%-13s  %s\n", failure_word(code), name ? name : "");
     }
+    /* Where both streams end in one file, a reason stays beside its line. */
+    fflush(stdout);
     run_free(&run);
-    free(title);
+    free(name);
     return code;
 }
 

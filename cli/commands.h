@@ -24,6 +24,7 @@ const struct command *command_find(const char *name);
 int cmd_estimate(const struct settings *settings);
 int cmd_check(const struct settings *settings);
 int cmd_exec(const struct settings *settings);
+int cmd_review(const struct settings *settings);
 int cmd_max(const struct settings *settings);
 int cmd_min(const struct settings *settings);
 int cmd_sweep(const struct settings *settings);

@@ -59,30 +59,39 @@ static int keep_model(struct input *input)
     return 0;
 }
 
+bool import_preset(const char *model, struct input *input)
+{
+    char *name = preset_name(model);
+    bool is_found = name && input_has_preset(name) && !input_read_preset(name, input);
+
+    if (is_found && keep_model(input)) {
+        input_free(input);
+        is_found = false;
+    }
+    free(name);
+    return is_found;
+}
+
 /* The model that a configuration names: a folder with its config.json, else a preset. is_found
  * says whether there is one. */
 static int find_model(const char *model, unsigned how, struct input *input, bool *is_found)
 {
-    char *path = how & IMPORT_NO_FILES ? NULL : text_format("%s/config.json", model), *name = NULL;
+    char *path = how & IMPORT_NO_FILES ? NULL : text_format("%s/config.json", model);
     int code = 0;
 
     *is_found = path && is_file(path);
     if (*is_found) {
         code = input_read_file(path, IMPORT_MOST_BYTES, input);
-    } else if ((name = preset_name(model)) && input_has_preset(name)) {
+    } else if (import_preset(model, input)) {
         *is_found = true;
-        code = input_read(name, input);
-        if (!code && (code = keep_model(input)))
-            input_free(input);
-        if (!code)
-            message_print("the model %s is taken from the preset %s", model, name);
+        message_print("the model %s is taken from the preset %.*s", model,
+                      (int)(strlen(input->source) - strlen(".json")), input->source);
     } else {
         message_print("the model %s is neither a folder with a config.json nor a preset; give its "
                       "config.json, too",
                       model);
     }
     free(path);
-    free(name);
     return code;
 }
 

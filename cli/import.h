@@ -19,6 +19,10 @@
  * message. */
 int import_plan(const struct input *inputs, size_t count, unsigned how, char **json_out);
 
+/** The model of the preset that a model's name stands for: "meta-llama/Llama-3.1-8B" is
+ * llama-3.1-8b. No other file is opened. False: there is none, or it cannot be read. */
+bool import_preset(const char *model, struct input *input);
+
 /** Turns an input that is a configuration of a trainer into its plan; leaves any other as it is.
  * Returns 0, or an exit code after a message. */
 int import_input(struct input *input, unsigned how);

@@ -140,12 +140,28 @@ bool input_has_preset(const char *name)
     return path != NULL;
 }
 
+/* Takes the path of a preset, which is named without its folder. */
+static int read_preset(char *path, struct input *input)
+{
+    int code = read_path(path, strrchr(path, '/') + 1, INPUT_MOST_BYTES, input);
+
+    free(path);
+    return code;
+}
+
+int input_read_preset(const char *name, struct input *input)
+{
+    char *path = strchr(name, '/') ? NULL : find_preset(name);
+
+    *input = (struct input){0};
+    return path ? read_preset(path, input)
+                : message_invalid("%s: no preset of that name; see memplan list", name);
+}
+
 int input_read(const char *model, struct input *input)
 {
     struct stat info;
     char *preset = NULL;
-    const char *base;
-    int code;
 
     *input = (struct input){0};
     if (strcmp(model, "-") == 0)
@@ -160,10 +176,7 @@ int input_read(const char *model, struct input *input)
     if (!preset)
         return message_invalid("%s: no such file, and no preset of that name; see memplan list",
                                model);
-    base = strrchr(preset, '/') + 1;
-    code = read_path(preset, base, INPUT_MOST_BYTES, input);
-    free(preset);
-    return code;
+    return read_preset(preset, input);
 }
 
 int input_read_file(const char *path, size_t most_bytes, struct input *input)

@@ -22,6 +22,9 @@ int input_read(const char *model, struct input *input);
  * input_read. */
 int input_read_file(const char *path, size_t most_bytes, struct input *input);
 
+/** Reads the preset of that name, and no other file. Returns as input_read. */
+int input_read_preset(const char *name, struct input *input);
+
 /** Whether there is a preset of that name. */
 bool input_has_preset(const char *name);
 

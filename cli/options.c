@@ -24,6 +24,8 @@ const struct option_row options_plan[] = {
     {"gpu", "NAME", "card, by a part of its name; auto: of this machine", OPTION_NAME, 0,
      "device.gpu"},
     {"gpus", "N", "ranks over all nodes", OPTION_FIELD, 0, "parallelism.world_size"},
+    {"capacity", "SIZE", "the card's memory (80 GiB), in place of the card table's", OPTION_FIELD,
+     0, "device.total_bytes"},
     {"set", "FIELD=VALUE", "set any field of the plan; may be repeated", OPTION_SET, 0, NULL},
     {"risk", "R", "largest accepted chance that a \"fits\" is wrong (0.01)", OPTION_RISK, AT(risk),
      NULL},
@@ -72,6 +74,26 @@ const struct option_row options_exec[] = {
      NULL},
     {"record", NULL, "stay, and record in the ledger whether CMD ran or ran out of memory",
      OPTION_FLAG, AT(record), NULL},
+    {0},
+};
+
+const struct option_row options_review[] = {
+    {"annotation", "KEY", "annotation that holds a plan (memplan/plan); KEY-name names one of DIR",
+     OPTION_TEXT, AT(annotation), NULL},
+    {"plans", "DIR", "folder of plans that annotations may name, as a mounted ConfigMap is one",
+     OPTION_TEXT, AT(plans), NULL},
+    {"commands", NULL, "where there is no plan, read the containers' command lines", OPTION_FLAG,
+     AT(commands), NULL},
+    {"refuse-margin", NULL, "refuse what is inside the margin, too", OPTION_FLAG, AT(refuse_margin),
+     NULL},
+    {"timeout", "SECONDS", "how long a review may take; then it is allowed (2)", OPTION_TIME,
+     AT(timeout), NULL},
+    {"gpu", "NAME", "card, where the request names none", OPTION_NAME, 0, "device.gpu"},
+    {"capacity", "SIZE", "the card's memory, where the request names no card", OPTION_FIELD, 0,
+     "device.total_bytes"},
+    {"set", "FIELD=VALUE", "set any field of the plan; may be repeated", OPTION_SET, 0, NULL},
+    {"risk", "R", "largest accepted chance that a \"fits\" is wrong (0.01)", OPTION_RISK, AT(risk),
+     NULL},
     {0},
 };
 

@@ -49,6 +49,9 @@ struct settings {
     const char *rule, *lengths_list, *member;
     const char *samples; /* of next: a file of lengths */
     uint64_t world, rows, accumulate, map_batch, draw, within;
+    /* of review */
+    const char *annotation, *plans;
+    bool commands, refuse_margin;
     struct assignment *assignments;
     size_t assignment_count;
     json_t *probe; /* of this machine, for --gpu auto; owned */
@@ -93,6 +96,7 @@ extern const struct option_row options_plan[];     /* what to estimate */
 extern const struct option_row options_estimate[]; /* how to print it */
 extern const struct option_row options_check[];
 extern const struct option_row options_exec[];
+extern const struct option_row options_review[];
 extern const struct option_row options_search[]; /* of max and min */
 extern const struct option_row options_sweep[];
 extern const struct option_row options_calibrated[]; /* what applies a calibration */

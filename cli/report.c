@@ -91,7 +91,10 @@ void report_describe(const json_t *report, char *text, size_t size)
         snprintf(fits, sizeof(fits), "; %llu tokens would fit", (unsigned long long)tokens);
     usable = report_bytes(json_object_get(report, "capacity"), "usable_bytes");
     if (!usable || chance < 0)
-        snprintf(text, size, "needs %s GiB; no card is given", needs);
+        snprintf(text, size, "needs %s GiB; %s", needs,
+                 strstr(report_text(report, "reason"), "device.context_bytes")
+                     ? "give device.context_bytes of the card"
+                     : "no card is given");
     else
         snprintf(text, size, "needs %s GiB of %.2f GiB, survival %s%s", needs,
                  (double)usable / TEXT_GIB, text_chance(chance, survival, sizeof(survival)), fits);

@@ -14,7 +14,7 @@
 #include "message.h"
 
 /* Another card by name: what the plan says of the old one's memory does not hold for it. */
-static enum memplan_status forget_card(struct memplan_plan *plan, struct memplan_error *err)
+enum memplan_status run_forget_card(struct memplan_plan *plan, struct memplan_error *err)
 {
     static const char *const figures[] = {
         "device.total_bytes=null",     "device.context_bytes=null",      "device.nccl_bytes=null",
@@ -43,6 +43,23 @@ static enum memplan_status assign_auto(const struct settings *settings, size_t f
     return status ? MEMPLAN_OK : auto_card_set(plan, settings->probe, err);
 }
 
+static bool is_option(const struct assignment *one, const char *name)
+{
+    return strncmp(one->option, name, strlen(name)) == 0;
+}
+
+/* A capacity holds whether it stands before or behind the card that it is of. */
+static enum memplan_status assign_capacity(const struct settings *settings, size_t before,
+                                           struct memplan_plan *plan, struct memplan_error *err)
+{
+    enum memplan_status status = MEMPLAN_OK;
+
+    for (size_t i = 0; !status && i < before; i++)
+        if (is_option(&settings->assignments[i], "--capacity "))
+            status = memplan_plan_set(plan, settings->assignments[i].text, err);
+    return status;
+}
+
 static enum memplan_status assign_all(const struct settings *settings, struct memplan_plan *plan,
                                       struct memplan_error *err)
 {
@@ -50,12 +67,14 @@ static enum memplan_status assign_all(const struct settings *settings, struct me
         const struct assignment *one = &settings->assignments[i];
         enum memplan_status status = MEMPLAN_OK;
 
-        if (strncmp(one->option, "--gpu ", 6) == 0)
-            status = forget_card(plan, err);
+        if (is_option(one, "--gpu "))
+            status = run_forget_card(plan, err);
         if (!status && options_is_auto(one))
             status = assign_auto(settings, i, plan, err);
         else if (!status)
             status = memplan_plan_set(plan, one->text, err);
+        if (!status && is_option(one, "--gpu "))
+            status = assign_capacity(settings, i, plan, err);
         if (status) {
             snprintf(err->source, sizeof(err->source), "%s", one->option);
             err->line = err->column = 0;
@@ -135,9 +154,9 @@ static enum memplan_status load_calibration(const struct settings *settings,
     return status;
 }
 
-enum memplan_status run_estimate(const struct settings *settings, const struct input *input,
-                                 unsigned want, uint32_t stage, struct run *run,
-                                 struct memplan_error *err)
+enum memplan_status run_plan(const struct settings *settings, struct memplan_plan *plan,
+                             unsigned want, uint32_t stage, struct run *run,
+                             struct memplan_error *err)
 {
     struct memplan_options options = {
         .size = sizeof(options),
@@ -148,12 +167,10 @@ enum memplan_status run_estimate(const struct settings *settings, const struct i
         .dump_stages = stage,
     };
     struct memplan_calibration *calibration = NULL;
-    struct memplan_plan *plan = NULL;
-    enum memplan_status status;
+    enum memplan_status status = MEMPLAN_OK;
 
     *run = (struct run){0};
-    status = run_load(settings, input, &plan, err);
-    if (!status && !stage)
+    if (!stage)
         status = ledger_consult(settings, plan, &run->json, err);
     if (!status && !run->json)
         status = load_calibration(settings, &calibration, err);
@@ -163,9 +180,23 @@ enum memplan_status run_estimate(const struct settings *settings, const struct i
     if (!status && !run->json && (want & RUN_JSON))
         status = read_json(run, err);
     memplan_calibration_free(calibration);
-    memplan_plan_free(plan);
     if (status)
         run_free(run);
+    return status;
+}
+
+enum memplan_status run_estimate(const struct settings *settings, const struct input *input,
+                                 unsigned want, uint32_t stage, struct run *run,
+                                 struct memplan_error *err)
+{
+    struct memplan_plan *plan = NULL;
+    enum memplan_status status;
+
+    *run = (struct run){0};
+    status = run_load(settings, input, &plan, err);
+    if (!status)
+        status = run_plan(settings, plan, want, stage, run, err);
+    memplan_plan_free(plan);
     return status;
 }
 

@@ -25,6 +25,14 @@ enum run_want {
 enum memplan_status run_load(const struct settings *settings, const struct input *input,
                              struct memplan_plan **plan_out, struct memplan_error *err);
 
+/** Another card by name: forgets what the plan says of the old one's memory. */
+enum memplan_status run_forget_card(struct memplan_plan *plan, struct memplan_error *err);
+
+/** Estimates a plan that settings have changed already; the ledger may add readings to it. */
+enum memplan_status run_plan(const struct settings *settings, struct memplan_plan *plan,
+                             unsigned want, uint32_t stage, struct run *run,
+                             struct memplan_error *err);
+
 /** Estimates the plan in *input as settings change it; stage is a bit of enum memplan_stage, or 0.
  * On failure *err is filled, and *run is empty. */
 enum memplan_status run_estimate(const struct settings *settings, const struct input *input,
