@@ -21,6 +21,7 @@ struct pods_row {
     const char *limit;     /* from there; the most pods at a time; absent: no limit */
     const char *together;  /* from there; pods are one run where it says so; NULL: they are */
     const char *together_word;
+    const char *each; /* from the object; ranks of a pod, where they are fewer than its GPUs */
     const char *open; /* from the object; where it is set pods come and go */
 };
 
@@ -45,6 +46,7 @@ static const struct pods_row pods_table[] = {
      .path = "spec.pytorchReplicaSpecs[]",
      .spec = "template.spec",
      .counts = {"replicas"},
+     .each = "spec.nprocPerNode",
      .open = "spec.elasticPolicy"},
     {.group = "kubeflow.org",
      .kind = "MPIJob",
@@ -93,6 +95,7 @@ struct reading {
     const struct pods_row *row;
     struct review_request *request;
     struct pod pod; /* under way */
+    int64_t each;   /* ranks of a pod; 0: one a GPU */
 };
 
 /* ---- cards ---- */
@@ -250,6 +253,8 @@ static void add_pods(struct reading *reading, int64_t pods)
 {
     struct review_request *request = reading->request;
 
+    if (reading->each && reading->pod.gpus > reading->each)
+        reading->pod.gpus = reading->each;
     request->ranks += pods * reading->pod.gpus;
     if (reading->pod.gpus > request->node)
         request->node = reading->pod.gpus;
@@ -284,12 +289,10 @@ static void take_train_job(const json_t *object, struct reading *reading)
 {
     const json_t *trainer = review_at(object, "spec.trainer");
     const int64_t nodes = review_number(json_object_get(trainer, "numNodes"), 0);
-    const int64_t each = review_number(json_object_get(trainer, "numProcPerNode"), 0);
 
     reading->request->is_known = true;
     review_walk(trainer, "resourcesPerNode", take_resources, &reading->pod);
-    if (each && reading->pod.gpus > each)
-        reading->pod.gpus = each;
+    reading->each = review_number(json_object_get(trainer, "numProcPerNode"), 0);
     reading->request->is_open = !nodes || !reading->pod.gpus;
     add_pods(reading, nodes ? nodes : 1);
     review_walk(object, "spec.podTemplateOverrides[].spec", take_spec, reading);
@@ -326,6 +329,7 @@ void review_read_request(const json_t *object, struct review_request *request)
         request->is_known = true;
         request->is_open = request->is_open || json_is_object(open) || json_is_true(open);
         reading.row = row;
+        reading.each = row->each ? review_number(review_at(object, row->each), 0) : 0;
         review_walk(object, row->path, take_holder, &reading);
     }
 }

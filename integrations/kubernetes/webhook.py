@@ -105,8 +105,8 @@ def main():
     parser.add_argument("--address", default="0.0.0.0")
     parser.add_argument("--port", type=int, default=8443)
     parser.add_argument("--memplan", default="memplan")
-    # The API server must wait for a little longer (timeoutSeconds in webhook.yaml).
-    parser.add_argument("--seconds", type=float, default=2, help="for one review (2)")
+    # More than memplan takes by itself (2 s), less than the API server waits (3 s).
+    parser.add_argument("--seconds", type=float, default=2.5, help="for one review (2.5)")
     parser.add_argument("options", nargs="*", help="options of memplan review, behind --")
     given = parser.parse_args()
     server = Server((given.address, given.port), Handler)
