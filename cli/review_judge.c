@@ -17,7 +17,8 @@ struct judging {
     const struct review_request *request;
     struct review_answer *answer;
     struct memplan_plan *plan;
-    bool has_notes; /* the import did not understand everything */
+    bool has_notes;     /* the import did not understand everything */
+    bool is_ranks_open; /* so many ranks as nobody says share the model */
     struct memplan_error err;
 };
 
@@ -102,18 +103,29 @@ static void fill_ranks(struct judging *judging, bool has_node)
     const struct review_request *request = judging->request;
     bool sets_node = !has_node && request->ranks > request->node;
 
+    if (request->ranks == 1)
+        judging->is_ranks_open = false;
     if (request->ranks == 1 || memplan_plan_check(judging->plan, NULL))
         return;
     set_number(judging, "parallelism.world_size", request->ranks);
     if (sets_node)
         set_number(judging, "parallelism.gpus_per_node", request->node);
-    if (!memplan_plan_check(judging->plan, NULL))
+    if (!memplan_plan_check(judging->plan, NULL)) {
+        judging->is_ranks_open = false;
         return;
+    }
     set_number(judging, "parallelism.world_size", 0);
     if (sets_node)
         set_number(judging, "parallelism.gpus_per_node", 0);
     review_warn(judging->answer, "the plan is of 1 rank, the request of %lld GPUs",
                 (long long)request->ranks);
+}
+
+static bool is_sharded(const json_t *document)
+{
+    const char *strategy = review_text_at(document, "parallelism.strategy");
+
+    return *strategy && strcmp(strategy, "none") != 0 && strcmp(strategy, "ddp") != 0;
 }
 
 static void apply_ranks(struct judging *judging, const json_t *document)
@@ -122,6 +134,7 @@ static void apply_ranks(struct judging *judging, const json_t *document)
     const json_t *world = review_at(document, "parallelism.world_size");
     const json_t *node = review_at(document, "parallelism.gpus_per_node");
 
+    judging->is_ranks_open = (!world || json_is_null(world)) && is_sharded(document);
     if (!request->is_known || request->is_open)
         return;
     if (!request->ranks)
@@ -149,6 +162,11 @@ static void apply_card(struct judging *judging, const json_t *document)
     struct memplan_gpu gpu = {.size = sizeof(gpu)};
     char *quoted, *assignment;
 
+    /* Who knows how large it is. */
+    if (request->strange[0] && !run_forget_card(judging->plan, &judging->err)) {
+        memplan_plan_set(judging->plan, "device.gpu=\"\"", &judging->err);
+        return;
+    }
     if (!request->card_count || (memplan_gpu_find(own, &gpu, NULL) == MEMPLAN_OK &&
                                  strcmp(gpu.name, request->card.name) == 0))
         return;
@@ -176,7 +194,7 @@ static void apply_request(struct judging *judging)
     apply_ranks(judging, document);
     apply_card(judging, document);
     json_decref(document);
-    if (request->card_count > 1)
+    if (request->card_count > 1 && !request->strange[0])
         review_warn(judging->answer, "judged on %s, the largest of the cards that the pods may get",
                     request->card.name);
     if (request->strange[0])
@@ -223,8 +241,9 @@ static void refuse(struct judging *judging, const struct run *run, const char *v
 static void answer(struct judging *judging, const struct run *run, review_keep *keep, void *data)
 {
     const int verdict = run_verdict(run);
-    /* What a reader of command lines did not understand may need less. */
-    const bool is_sure = !judging->text->is_inferred || !judging->has_notes;
+    /* What a reader of command lines did not understand may need less; so do more ranks. */
+    const bool is_sure =
+        !judging->is_ranks_open && !(judging->text->is_inferred && judging->has_notes);
     char described[200];
 
     report_describe(run->json, described, sizeof(described));
@@ -237,7 +256,9 @@ static void answer(struct judging *judging, const struct run *run, review_keep *
         if (is_sure)
             refuse(judging, run, "does not fit", keep, data);
         else
-            review_warn(judging->answer, "may not fit: %s", described);
+            review_warn(judging->answer, "may not fit%s: %s",
+                        judging->is_ranks_open ? " on 1 rank, the ranks are not known" : "",
+                        described);
         return;
     case MEMPLAN_INSIDE_MARGIN:
         judging->answer->verdict = "inside_margin";

@@ -109,24 +109,39 @@ static void add_card(struct review_request *request, const struct memplan_gpu *g
     request->card_count++;
 }
 
+/* Names that do not say by themselves which card of several they are.
+ * source: GKE's documentation of its GPUs */
+static const struct {
+    const char *label, *name;
+} clouds[] = {
+    {"nvidia-tesla-a100", "A100-SXM4-40GB"},
+    {"nvidia-tesla-v100", "V100-SXM2-16GB"},
+    {"nvidia-h100-80gb", "H100 80GB HBM3"},
+    {"nvidia-h100-mega-80gb", "H100 80GB HBM3"},
+};
+
+/* Length of a label's value without an ending. */
+static size_t without(const char *label, size_t len, const char *ending)
+{
+    size_t end = strlen(ending);
+
+    return len > end && strncmp(label + len - end, ending, end) == 0 ? len - end : len;
+}
+
 /* A label's value and, of an instance that is asked for by its profile, that: as the table has it.
  */
 static void take_label(struct reading *reading, const char *label)
 {
-    static const char shared[] = "-SHARED";
     struct memplan_gpu gpu = {.size = sizeof(gpu)};
-    size_t len = strlen(label), end = sizeof(shared) - 1;
+    size_t len = without(label, strlen(label), "-SHARED");
     char name[128];
 
-    if (len > end && strcmp(label + len - end, shared) == 0) {
-        len -= end;
-        reading->request->is_shared = true;
-    }
-    /* source: GKE's documentation; its other names say the memory themselves */
-    if (strcmp(label, "nvidia-tesla-a100") == 0)
-        snprintf(name, sizeof(name), "A100-SXM4-40GB");
-    else
-        snprintf(name, sizeof(name), "%.*s", len < 90 ? (int)len : 90, label);
+    reading->request->is_shared = reading->request->is_shared || label[len];
+    len = without(label, len, "_OAM"); /* AMD's, of the module */
+    snprintf(name, sizeof(name), "%.*s", len < 90 ? (int)len : 90, label);
+    for (size_t i = 0; i < sizeof(clouds) / sizeof(clouds[0]); i++)
+        if (strcmp(clouds[i].label, name) == 0)
+            snprintf(name, sizeof(name), "%s", clouds[i].name);
     len = strlen(name);
     if (reading->pod.profile[0] && !strstr(name, "MIG-"))
         snprintf(name + len, sizeof(name) - len, "%sMIG %s", len ? " " : "", reading->pod.profile);

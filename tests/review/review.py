@@ -38,6 +38,36 @@ def complaints(row, request, done):
     return [f"{name}: {done.stdout.strip()}" for name, holds in rules.items() if not holds]
 
 
+def label_request(plan, key, value):
+    """A pod that selects its node by one label; "LABEL + RESOURCE" asks for that in place of a GPU."""
+    value, _, resource = value.partition(" + ")
+    selector = {"nodeSelector": {key: value}} if value else {}
+    pod = {**selector, "containers": [{"resources": {"limits": {resource or "nvidia.com/gpu": 1}}}]}
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "1", "operation": "CREATE", "object": {
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": {"memplan/plan": json.dumps(plan)}},
+            "spec": pod}}}
+
+
+def check_labels(env, first):
+    """Each label of labels.tsv stands for its card; prints a line for each."""
+    plan = json.loads(pathlib.Path(models, "llama-3.2-1b.json").read_text())
+    plan["device"] = {"gpu": "GTX 1080 Ti"}
+    failed = 0
+    rows = [line.rstrip("\n").split("\t") for line in open(folder / "labels.tsv") if line[0] != "#"]
+    for n, (key, value, card) in enumerate(rows, first):
+        done = subprocess.run([memplan, "review", "--timeout", "60"], env=env, text=True, capture_output=True,
+                              input=json.dumps(label_request(plan, key, value)))
+        warnings = json.loads(done.stdout)["response"].get("warnings", [])
+        wanted = f"judged on {card}, as the pods" if card else f"the card {value} is not in the table"
+        holds = any(wanted in w for w in warnings)
+        print("ok" if holds else "not ok", n, "-", value, "is", card or "not in the table")
+        if not holds:
+            print("#", done.stdout)
+        failed += not holds
+    return len(rows), failed
+
+
 def main():
     failed = 0
     with tempfile.TemporaryDirectory() as work:
@@ -67,7 +97,9 @@ def main():
             failed += bool(wrong)
         unused = [p.name for p in folder.glob("*.json") if p.stem not in used]
         print("not ok" if unused else "ok", len(rows) + 1, "- every request is in cases.tsv", *unused)
-        print(f"1..{len(rows) + 1}")
+        labels, wrong = check_labels(env, len(rows) + 2)
+        print(f"1..{len(rows) + 1 + labels}")
+        failed += wrong
     return failed > 0 or bool(unused)
 
 
