@@ -292,7 +292,7 @@ int cmd_calibrate(const struct settings *settings)
 
     if (!settings->model)
         return message_invalid("calibrate: no plan: give --model PLAN");
-    if ((code = input_read(settings->model, &input)))
+    if ((code = run_read(settings, &input)))
         return code;
     if (run_load(settings, &input, &plan, &err))
         code = message_error(&err, input.source);

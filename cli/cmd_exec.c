@@ -44,7 +44,7 @@ static void explain(const struct settings *settings, const struct run *run, cons
         return;
     }
     /* The search for what would fit costs time that only a refusal is worth. */
-    if (code != MEMPLAN_CANNOT_TELL && strcmp(settings->model, "-") != 0) {
+    if (code != MEMPLAN_CANNOT_TELL && (!settings->model || strcmp(settings->model, "-") != 0)) {
         run_model(settings, RUN_JSON | RUN_SUGGESTIONS, 0, &longer, NULL);
         if (longer.json)
             report_describe(longer.json, described, sizeof(described));
@@ -63,14 +63,17 @@ static int become(char **words)
     return code;
 }
 
-int cmd_exec(const struct settings *settings)
+int cmd_exec(const struct settings *given)
 {
+    struct settings own = *given;
+    const struct settings *settings = &own;
     char *title = NULL;
     struct run run;
     int code;
 
     if (!settings->word_count)
         return message_invalid("exec: no command given, expected exec [OPTION...] -- CMD [ARG...]");
+    own.from_words = !settings->model;
     code = run_model(settings, RUN_JSON, 0, &run, &title);
     if (run.json && code != MEMPLAN_FITS)
         explain(settings, &run, title, code);

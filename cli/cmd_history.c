@@ -22,7 +22,7 @@ static int find_kin(const struct settings *settings, struct memplan_identity *id
     if (!settings->model && settings->assignment_count)
         return message_invalid("history: %s says nothing without --model",
                                settings->assignments[0].option);
-    if (!settings->model || (code = input_read(settings->model, &input)))
+    if (!settings->model || (code = run_read(settings, &input)))
         return settings->model ? code : 0;
     code = 0;
     if (run_load(settings, &input, &plan, &err) || memplan_plan_identity(plan, id, &err))

@@ -39,7 +39,7 @@ int cmd_import(const struct settings *settings)
         count += code == 0;
     }
     if (!code)
-        code = import_plan(inputs, count, IMPORT_SAYS, &json);
+        code = import_plan(inputs, count, settings->release, IMPORT_SAYS, &json);
     if (!code)
         code = write_plan(settings->output, json);
     free(json);

@@ -335,7 +335,7 @@ static int run(const struct settings *settings, bool wants_least)
         return code;
     if (!settings->model)
         return message_invalid("no plan: give --model PLAN; see memplan list for presets");
-    if ((code = input_read(settings->model, &input)))
+    if ((code = run_read(settings, &input)))
         return code;
     code = search(settings, &input, &a, &options);
     input_free(&input);

@@ -75,7 +75,7 @@ int cmd_next(const struct settings *settings)
 
     if (!settings->model)
         return message_invalid("no plan: give --model PLAN; see memplan list for presets");
-    if ((code = input_read(settings->model, &input)))
+    if ((code = run_read(settings, &input)))
         return code;
     code = propose(settings, &input);
     input_free(&input);

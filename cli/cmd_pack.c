@@ -95,7 +95,7 @@ static int load_plan(const struct settings *settings, struct pack_result *result
 
     if (!settings->model)
         return 0;
-    if ((code = input_read(settings->model, &input)))
+    if ((code = run_read(settings, &input)))
         return code;
     if (run_load(settings, &input, plan, &err) || pack_settle(*plan, &result->options, &err))
         code = message_error(&err, input.source);

@@ -149,7 +149,7 @@ int cmd_record(const struct settings *settings)
     struct input input;
     int code = check_settings(settings);
 
-    if (code || (code = input_read(settings->model, &input)))
+    if (code || (code = run_read(settings, &input)))
         return code;
     if (run_load(settings, &input, &plan, &err))
         code = message_error(&err, input.source);

@@ -195,7 +195,7 @@ static int run(const struct settings *settings, struct sweep *sweep)
     struct input input;
     int code;
 
-    if ((code = input_read(settings->model, &input)))
+    if ((code = run_read(settings, &input)))
         return code;
     sweep->source = input.source;
     sweep->peaks_only = settings->peaks_only;

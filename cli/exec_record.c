@@ -148,7 +148,7 @@ static void record(const struct settings *settings, int status, const struct oom
                 : "nothing recorded: the command failed without an out-of-memory message");
         return;
     }
-    if (input_read(settings->model, &input))
+    if (run_read(settings, &input))
         return;
     path = ledger_path(settings);
     if (run_load(settings, &input, &plan, &err))
@@ -186,8 +186,10 @@ static int check(const struct settings *settings)
 
     if (settings->no_ledger || !path)
         code = message_invalid("exec: --record needs a ledger%s", path ? ", not --no-ledger" : "");
-    else if (!settings->model || strcmp(settings->model, "-") == 0)
-        code = message_invalid("exec: --record reads the plan again, expected a file or a preset");
+    else if (settings->model && strcmp(settings->model, "-") == 0)
+        code = message_invalid(
+            "exec: --record reads the plan again, expected a file, a preset or a command with "
+            "flags of a trainer");
     else
         code = ledger_prepare(path);
     free(path);

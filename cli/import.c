@@ -6,17 +6,20 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
+#include "import_named.h"
 #include "message.h"
 #include "text.h"
 
-static bool is_file(const char *path)
-{
-    struct stat info;
-
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
-}
+/* What is read besides the files by name. */
+struct request {
+    const struct input *inputs;
+    size_t count;
+    struct memplan_import_options options;
+    struct import_named named;
+    bool quiet; /* nothing is said but what fails */
+};
 
 /* "meta-llama/Meta-Llama-3.1-8B-Instruct" as presets are named: "llama-3.1-8b". New. */
 static char *preset_name(const char *model)
@@ -74,18 +77,25 @@ bool import_preset(const char *model, struct input *input)
 
 /* The model that a configuration names: a folder with its config.json, else a preset. is_found
  * says whether there is one. */
-static int find_model(const char *model, unsigned how, struct input *input, bool *is_found)
+static int find_model(const struct request *request, const char *model, struct input *input,
+                      bool *is_found)
 {
-    char *path = how & IMPORT_NO_FILES ? NULL : text_format("%s/config.json", model);
+    char *inside = text_format("%s/config.json", model);
+    char *path = inside
+                     ? import_find_named(&request->named,
+                                         request->count ? request->inputs[0].source : NULL, inside)
+                     : NULL;
     int code = 0;
 
-    *is_found = path && is_file(path);
+    free(inside);
+    *is_found = path != NULL;
     if (*is_found) {
         code = input_read_file(path, IMPORT_MOST_BYTES, input);
     } else if (import_preset(model, input)) {
         *is_found = true;
-        message_print("the model %s is taken from the preset %.*s", model,
-                      (int)(strlen(input->source) - strlen(".json")), input->source);
+        if (!request->quiet)
+            message_print("the model %s is taken from the preset %.*s", model,
+                          (int)(strlen(input->source) - strlen(".json")), input->source);
     } else {
         message_print("the model %s is neither a folder with a config.json nor a preset; give its "
                       "config.json, too",
@@ -95,7 +105,12 @@ static int find_model(const char *model, unsigned how, struct input *input, bool
     return code;
 }
 
-static int read_files(const struct input *inputs, size_t count, const struct input *model,
+static const char *name_of(const struct request *request)
+{
+    return request->count ? request->inputs[0].source : "the command";
+}
+
+static int read_files(struct request *request, const struct input *model,
                       struct memplan_import **import_out)
 {
     struct memplan_import_file files[IMPORT_MOST_FILES];
@@ -104,17 +119,19 @@ static int read_files(const struct input *inputs, size_t count, const struct inp
 
     if (model)
         files[used++] = (struct memplan_import_file){model->source, model->text, model->len};
-    for (size_t i = 0; i < count; i++)
-        files[used++] =
-            (struct memplan_import_file){inputs[i].source, inputs[i].text, inputs[i].len};
-    return memplan_import_read(files, used, import_out, &err)
-               ? message_error(&err, inputs[0].source)
+    for (size_t i = 0; i < request->count; i++)
+        files[used++] = (struct memplan_import_file){
+            request->inputs[i].source, request->inputs[i].text, request->inputs[i].len};
+    request->options.size = sizeof(request->options);
+    request->options.open = import_open_named;
+    request->options.user = &request->named;
+    return memplan_import_read_with(files, used, &request->options, import_out, &err)
+               ? message_error(&err, name_of(request))
                : 0;
 }
 
 /* Reads the files again, with the model that they name before them. */
-static int add_model(const struct input *inputs, size_t count, unsigned how,
-                     struct memplan_import **import)
+static int add_model(struct request *request, struct memplan_import **import)
 {
     const char *model = memplan_import_model(*import);
     struct memplan_import *whole = NULL;
@@ -122,12 +139,14 @@ static int add_model(const struct input *inputs, size_t count, unsigned how,
     bool is_found = false;
     int code;
 
-    if (!model || count + 1 > IMPORT_MOST_FILES)
+    if (!model || request->count + 1 > IMPORT_MOST_FILES)
         return 0;
-    code = find_model(model, how, &input, &is_found);
+    code = find_model(request, model, &input, &is_found);
     if (code || !is_found)
         return code;
-    code = read_files(inputs, count, &input, &whole);
+    import_named_free(&request->named);
+    request->named.says = false; /* it was said before */
+    code = read_files(request, &input, &whole);
     if (!code) {
         memplan_import_free(*import);
         *import = whole;
@@ -136,30 +155,77 @@ static int add_model(const struct input *inputs, size_t count, unsigned how,
     return code;
 }
 
-int import_plan(const struct input *inputs, size_t count, unsigned how, char **json_out)
+static int make_plan(struct request *request, char **json_out)
 {
+    const bool says = request->named.says;
     struct memplan_import *import = NULL;
     struct memplan_error err = {0};
     const char *note;
     char *json = NULL;
-    int code = read_files(inputs, count, NULL, &import);
+    int code = read_files(request, NULL, &import);
 
     if (!code)
-        code = add_model(inputs, count, how, &import);
-    for (size_t i = 0; !code && (how & IMPORT_SAYS) && (note = memplan_import_note(import, i)); i++)
+        code = add_model(request, &import);
+    for (size_t i = 0; !code && says && (note = memplan_import_note(import, i)); i++)
         message_print("%s", note);
     if (!code && memplan_import_to_json(import, &json, &err))
-        code = message_error(&err, inputs[0].source);
+        code = message_error(&err, name_of(request));
     if (!code && !(*json_out = strdup(json))) {
         message_print("out of memory");
         code = CLI_INTERNAL;
     }
     memplan_free(json);
     memplan_import_free(import);
+    import_named_free(&request->named);
     return code;
 }
 
-int import_input(struct input *input, unsigned how)
+static bool is_piped(const struct input *inputs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(inputs[i].source, "stdin") == 0)
+            return true;
+    return false;
+}
+
+int import_plan(const struct input *inputs, size_t count, const char *release, unsigned how,
+                char **json_out)
+{
+    struct request request = {
+        .inputs = inputs,
+        .count = count,
+        .options = {.release = release},
+        .named = {.says = how & IMPORT_SAYS,
+                  .is_closed = how & IMPORT_NO_FILES || is_piped(inputs, count)},
+    };
+
+    return make_plan(&request, json_out);
+}
+
+int import_command(char **words, size_t count, const char *release, struct input *input)
+{
+    struct request request = {
+        .options = {.words = (const char *const *)words,
+                    .word_count = count,
+                    .environment = (const char *const *)environ,
+                    .release = release},
+        .named = {.here_first = true},
+        .quiet = true,
+    };
+    char *json = NULL;
+    int code = make_plan(&request, &json);
+
+    if (code)
+        return code;
+    *input = (struct input){.text = json, .len = strlen(json), .source = strdup("the command")};
+    if (input->source)
+        return 0;
+    input_free(input);
+    message_print("out of memory");
+    return CLI_INTERNAL;
+}
+
+int import_input(const char *release, unsigned how, struct input *input)
 {
     const char *format = memplan_import_format(input->text, input->len);
     char *json = NULL;
@@ -168,7 +234,7 @@ int import_input(struct input *input, unsigned how)
     /* What is no configuration that is known is refused as a plan is. */
     if (!format || strcmp(format, "plan") == 0 || strcmp(format, "config.json of a model") == 0)
         return 0;
-    code = import_plan(input, 1, how, &json);
+    code = import_plan(input, 1, release, how, &json);
     if (code)
         return code;
     free(input->text);

@@ -119,6 +119,8 @@ const struct option_row options_sweep[] = {
 const struct option_row options_import[] = {
     {"output", "PLAN", "file to write the plan to, in place of standard output", OPTION_TEXT,
      AT(output), NULL},
+    {"release", "VERSION", "release of the trainer, where its defaults depend on it", OPTION_TEXT,
+     AT(release), NULL},
     {0},
 };
 

@@ -38,7 +38,8 @@ struct settings {
     const char *confs[SETTINGS_MOST_CONFS];
     size_t conf_count;
     const char *svg, *pytorch;
-    const char *output; /* of import and calibrate */
+    const char *output;  /* of import and calibrate */
+    const char *release; /* of import */
     const char *calibration, *readings;
     double fraction;
     uint64_t total_bytes, context_bytes, until;
@@ -54,8 +55,9 @@ struct settings {
     bool commands, refuse_margin;
     struct assignment *assignments;
     size_t assignment_count;
-    json_t *probe; /* of this machine, for --gpu auto; owned */
-    char **words;  /* what follows the options; borrowed, ends in NULL */
+    json_t *probe;   /* of this machine, for --gpu auto; owned */
+    bool from_words; /* of exec: without --model the command itself is the plan */
+    char **words;    /* what follows the options; borrowed, ends in NULL */
     size_t word_count;
 };
 

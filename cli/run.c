@@ -200,6 +200,32 @@ enum memplan_status run_estimate(const struct settings *settings, const struct i
     return status;
 }
 
+/* The release of the trainer, whose defaults an import needs to know: the last one counts. */
+static const char *release_of(const struct settings *settings)
+{
+    static const char path[] = "framework.version=";
+
+    for (size_t i = settings->assignment_count; i--;)
+        if (strncmp(settings->assignments[i].text, path, sizeof(path) - 1) == 0)
+            return settings->assignments[i].text + sizeof(path) - 1;
+    return NULL;
+}
+
+int run_read(const struct settings *settings, struct input *input)
+{
+    int code;
+
+    if (!settings->model && settings->from_words)
+        return import_command(settings->words, settings->word_count, release_of(settings), input);
+    if (!settings->model)
+        return message_invalid("no plan: give --model PLAN; see memplan list for presets");
+    code = input_read(settings->model, input);
+    if (!code && (code = import_input(release_of(settings),
+                                      settings->no_files ? IMPORT_NO_FILES : 0, input)))
+        input_free(input);
+    return code;
+}
+
 int run_model(const struct settings *settings, unsigned want, uint32_t stage, struct run *run,
               char **title_out)
 {
@@ -208,15 +234,9 @@ int run_model(const struct settings *settings, unsigned want, uint32_t stage, st
     int code;
 
     *run = (struct run){0};
-    if (!settings->model)
-        return message_invalid("no plan: give --model PLAN; see memplan list for presets");
-    code = input_read(settings->model, &input);
+    code = run_read(settings, &input);
     if (code)
         return code;
-    if ((code = import_input(&input, settings->no_files ? IMPORT_NO_FILES : 0))) {
-        input_free(&input);
-        return code;
-    }
     if (run_estimate(settings, &input, want, stage, run, &err))
         code = message_error(&err, input.source);
     else

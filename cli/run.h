@@ -45,6 +45,10 @@ enum memplan_status run_to_json(const struct run *run, char **text_out, struct m
 /** The verdict of an estimate that succeeded. */
 int run_verdict(const struct run *run);
 
+/** Reads the plan that settings name, of whatever it is made. Returns 0, or an exit code after a
+ * message; *input is set on success only. */
+int run_read(const struct settings *settings, struct input *input);
+
 /** Reads what settings name and estimates it. Returns the verdict, or an exit code after a
  * message; title_out is the name of the input, new, and may be NULL. */
 int run_model(const struct settings *settings, unsigned want, uint32_t stage, struct run *run,

@@ -612,6 +612,29 @@ MEMPLAN_API enum memplan_status memplan_import_read(const struct memplan_import_
                                                     struct memplan_import **import_out,
                                                     struct memplan_error *err);
 
+/** A file that another one names, such as the DeepSpeed configuration of a job script, found as the
+ * caller sees fit. from: the file that names it; NULL: the command does. Returns 0 and fills
+ * *file_out, whose name and bytes live as long as the import; any other value: it cannot be had. */
+typedef int memplan_import_open(void *user, const char *from, const char *path,
+                                struct memplan_import_file *file_out);
+
+/** Begins with its size; the rest is 0 where it is not needed. */
+struct memplan_import_options {
+    size_t size;
+    const char *const *words; /**< a command that starts a run, split as for execvp, read last */
+    size_t word_count;
+    const char *const *environment; /**< NAME=value that scripts may refer to; ends in NULL */
+    memplan_import_open *open;      /**< NULL: files that are named are not read */
+    void *user;
+    const char *release; /**< of the trainer, where its defaults depend on it and no file says it */
+};
+
+/** The same with options, which may be NULL. There may be no file where there is a command. */
+MEMPLAN_API enum memplan_status memplan_import_read_with(
+    const struct memplan_import_file *files, size_t count,
+    const struct memplan_import_options *options, struct memplan_import **import_out,
+    struct memplan_error *err);
+
 /** The plan as JSON, for memplan_plan_load; its fields are checked there. *json_out is new: free
  * with memplan_free. */
 MEMPLAN_API enum memplan_status memplan_import_to_json(const struct memplan_import *import,

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "api_struct.h"
 #include "base/fail.h"
 #include "import/import.h"
 
@@ -16,29 +17,44 @@ const char *memplan_import_format(const void *bytes, size_t len)
     return bytes ? mpl_import_format(bytes, len) : NULL;
 }
 
-enum memplan_status memplan_import_read(const struct memplan_import_file *files, size_t count,
-                                        struct memplan_import **import_out,
-                                        struct memplan_error *err)
+enum memplan_status memplan_import_read_with(const struct memplan_import_file *files, size_t count,
+                                             const struct memplan_import_options *options,
+                                             struct memplan_import **import_out,
+                                             struct memplan_error *err)
 {
+    struct mpl_import_given given = {.files = files, .file_count = count};
     struct memplan_import *import;
     enum memplan_status status;
 
     mpl_fail_clear(err);
-    if (!files || !count || !import_out)
-        return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "%s must not be NULL",
-                        import_out ? "files" : "import_out");
+    if (!import_out || (count && !files))
+        return mpl_api_missing(err, import_out ? "files" : "import_out");
+    if (options && (status = mpl_api_take(&given.options, sizeof(given.options), options, err)))
+        return status;
+    if (!count && !given.options.word_count)
+        return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "neither files nor a command");
     for (size_t i = 0; i < count; i++)
         if (!files[i].name || !files[i].bytes)
             return mpl_fail(err, MEMPLAN_ERR_ARG, NULL, "a file needs a name and bytes");
+    for (size_t i = 0; i < given.options.word_count; i++)
+        if (!given.options.words || !given.options.words[i])
+            return mpl_api_missing(err, "words");
     import = calloc(1, sizeof(*import));
     if (!import)
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while importing");
-    status = mpl_import_read(files, count, &import->found, err);
+    status = mpl_import_read(&given, &import->found, err);
     if (status)
         free(import);
     else
         *import_out = import;
     return status;
+}
+
+enum memplan_status memplan_import_read(const struct memplan_import_file *files, size_t count,
+                                        struct memplan_import **import_out,
+                                        struct memplan_error *err)
+{
+    return memplan_import_read_with(files, count, NULL, import_out, err);
 }
 
 enum memplan_status memplan_import_to_json(const struct memplan_import *import, char **json_out,

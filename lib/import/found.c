@@ -24,6 +24,7 @@ struct mpl_import {
     size_t value_count;
     char *notes[MPL_IMPORT_MOST_NOTES];
     size_t note_count;
+    struct mpl_import_given given;
 };
 
 char *mpl_import_copy(const char *text, size_t len)
@@ -37,9 +38,18 @@ char *mpl_import_copy(const char *text, size_t len)
     return copy;
 }
 
-struct mpl_import *mpl_import_new(void)
+struct mpl_import *mpl_import_new(const struct mpl_import_given *given)
 {
-    return calloc(1, sizeof(struct mpl_import));
+    struct mpl_import *import = calloc(1, sizeof(*import));
+
+    if (import)
+        import->given = *given;
+    return import;
+}
+
+struct mpl_import_given *mpl_import_given(struct mpl_import *import)
+{
+    return &import->given;
 }
 
 void mpl_import_free(struct mpl_import *import)
@@ -160,14 +170,11 @@ static void note_conflict(struct mpl_import *import, const struct found *old,
                     short_value(old->value, before, sizeof(before)), where);
 }
 
-enum memplan_status mpl_import_set(struct mpl_import *import, const struct mpl_import_place *place,
-                                   const char *path, const json_t *value, struct memplan_error *err)
+static enum memplan_status keep(struct mpl_import *import, const struct mpl_import_place *place,
+                                const char *path, const json_t *value, struct memplan_error *err)
 {
-    enum memplan_status status = check(place, path, value, err);
     struct found *old = find(import, path);
 
-    if (status)
-        return status;
     if (old && !json_equal(old->value, value))
         note_conflict(import, old, place, value);
     if (!old && import->value_count == MOST_VALUES)
@@ -181,6 +188,26 @@ enum memplan_status mpl_import_set(struct mpl_import *import, const struct mpl_i
     old->value = json_deep_copy(value);
     old->place = *place;
     return old->value ? MEMPLAN_OK : mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
+}
+
+enum memplan_status mpl_import_set(struct mpl_import *import, const struct mpl_import_place *place,
+                                   const char *path, const json_t *value, struct memplan_error *err)
+{
+    enum memplan_status status = check(place, path, value, err);
+
+    return status ? status : keep(import, place, path, value, err);
+}
+
+enum memplan_status mpl_import_set_refused(struct mpl_import *import,
+                                           const struct mpl_import_place *place, const char *path,
+                                           const char *json, struct memplan_error *err)
+{
+    json_t *value = json_loads(json, JSON_DECODE_ANY, NULL);
+    enum memplan_status status = value ? keep(import, place, path, value, err)
+                                       : mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
+
+    json_decref(value);
+    return status;
 }
 
 enum memplan_status mpl_import_set_text(struct mpl_import *import,

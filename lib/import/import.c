@@ -140,6 +140,13 @@ static const char *name_of(const json_t *root, const struct format **format_out)
     return *format_out ? (*format_out)->reader->name : NULL;
 }
 
+enum memplan_status mpl_import_read_text(const char *file, const char *text, size_t len,
+                                         struct mpl_import_doc *doc, struct memplan_error *err)
+{
+    return is_json(text, len) ? mpl_import_read_json(file, text, len, doc, err)
+                              : mpl_import_read_yaml(file, text, len, doc, err);
+}
+
 /* Reads text as what it looks like. doc is empty for a job script and for TOML. */
 static enum memplan_status read_doc(const char *file, const char *text, size_t len,
                                     struct mpl_import_doc *doc, const char **name_out,
@@ -156,8 +163,7 @@ static enum memplan_status read_doc(const char *file, const char *text, size_t l
         *name_out = toml_name;
     if (*name_out)
         return MEMPLAN_OK;
-    status = is_json(text, len) ? mpl_import_read_json(file, text, len, doc, err)
-                                : mpl_import_read_yaml(file, text, len, doc, err);
+    status = mpl_import_read_text(file, text, len, doc, err);
     if (!status)
         *name_out = name_of(doc->root, format_out);
     return status;
@@ -173,6 +179,18 @@ const char *mpl_import_format(const char *text, size_t len)
         return NULL;
     mpl_import_doc_free(&doc);
     return name;
+}
+
+const struct mpl_import_reader *mpl_import_reader_of(const char *text, size_t len)
+{
+    const struct format *format = NULL;
+    struct mpl_import_doc doc;
+    const char *name;
+
+    if (len > MPL_IMPORT_MOST_BYTES || read_doc("", text, len, &doc, &name, &format, NULL))
+        return NULL;
+    mpl_import_doc_free(&doc);
+    return format ? format->reader : NULL;
 }
 
 /* ---- models ---- */
@@ -211,15 +229,19 @@ static bool has_auto(const json_t *root)
     return false;
 }
 
-static enum memplan_status take_doc(struct mpl_import *import, const struct mpl_import_doc *doc,
-                                    const struct format *format, struct memplan_error *err)
+enum memplan_status mpl_import_take_doc(struct mpl_import *import, const struct mpl_import_doc *doc,
+                                        const struct mpl_import_reader *reader,
+                                        struct memplan_error *err)
 {
     struct mpl_import_place place = {.file = doc->file};
-    enum memplan_status status = mpl_import_set_text(import, &place, format->fact, "true", err);
+    enum memplan_status status = MEMPLAN_OK;
 
-    if (!status && format->reader == &mpl_import_deepspeed && has_auto(doc->root))
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+        if (formats[i].reader == reader)
+            status = mpl_import_set_text(import, &place, formats[i].fact, "true", err);
+    if (!status && reader == &mpl_import_deepspeed && has_auto(doc->root))
         status = mpl_import_set_text(import, &place, "import.auto", "true", err);
-    return status ? status : mpl_import_walk(import, doc, doc->root, "", format->reader, err);
+    return status ? status : mpl_import_walk(import, doc, doc->root, "", reader, err);
 }
 
 static enum memplan_status take_file(struct mpl_import *import,
@@ -242,7 +264,7 @@ static enum memplan_status take_file(struct mpl_import *import,
     else if (name == model_name || name == whole_name)
         status = take_model(import, &doc, err);
     else if (format)
-        status = take_doc(import, &doc, format, err);
+        status = mpl_import_take_doc(import, &doc, format->reader, err);
     else if (name == toml_name)
         status =
             mpl_import_fail(&place, MEMPLAN_ERR_UNSUPPORTED, err, "TOML (torchtitan) is not read");
@@ -259,22 +281,27 @@ static enum memplan_status take_file(struct mpl_import *import,
     return status;
 }
 
-enum memplan_status mpl_import_read(const struct memplan_import_file *files, size_t count,
+enum memplan_status mpl_import_read(const struct mpl_import_given *given,
                                     struct mpl_import **import_out, struct memplan_error *err)
 {
-    struct mpl_import *import = mpl_import_new();
+    const struct memplan_import_options *options = &given->options;
+    struct mpl_import *import = mpl_import_new(given);
     enum memplan_status status = MEMPLAN_OK;
 
     if (!import)
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
-    for (size_t i = 0; i < count && !status; i++)
-        status = take_file(import, &files[i], err);
+    for (size_t i = 0; i < given->file_count && !status; i++)
+        status = take_file(import, &given->files[i], err);
+    if (!status && options->word_count)
+        status = mpl_import_read_words(import, options->words, options->word_count, err);
     if (!status) {
         status = mpl_import_settle(import, err);
         /* What no single file is to blame for. */
         if (status && err && !err->source[0])
             snprintf(err->source, sizeof(err->source), "%s",
-                     count == 1 ? files[0].name : "the files together");
+                     given->file_count == 1 ? given->files[0].name
+                     : given->file_count    ? "the files together"
+                                            : "the command");
     }
     if (status)
         mpl_import_free(import);

@@ -88,6 +88,8 @@ extern const struct mpl_import_reader mpl_import_accelerate;
 extern const struct mpl_import_reader mpl_import_fsdp;
 extern const struct mpl_import_reader mpl_import_axolotl;
 extern const struct mpl_import_reader mpl_import_llamafactory;
+extern const struct mpl_import_reader mpl_import_speculators;
+extern const struct mpl_import_reader mpl_import_megatron;
 extern const struct mpl_import_word mpl_import_dtypes[];
 extern const struct mpl_import_word mpl_import_optimizers[];
 extern const struct mpl_import_word mpl_import_checkpointing[];
@@ -97,6 +99,9 @@ extern const struct mpl_import_word mpl_import_checkpointing[];
 enum memplan_status mpl_import_read_json(const char *file, const char *text, size_t len,
                                          struct mpl_import_doc *doc, struct memplan_error *err);
 enum memplan_status mpl_import_read_yaml(const char *file, const char *text, size_t len,
+                                         struct mpl_import_doc *doc, struct memplan_error *err);
+/** The one that the text looks like. (import.c) */
+enum memplan_status mpl_import_read_text(const char *file, const char *text, size_t len,
                                          struct mpl_import_doc *doc, struct memplan_error *err);
 void mpl_import_doc_free(struct mpl_import_doc *doc);
 
@@ -112,7 +117,16 @@ uint32_t mpl_import_line(const struct mpl_import_doc *doc, const char *key);
 /** Text as a new one; NULL: out of memory. */
 char *mpl_import_copy(const char *text, size_t len);
 
-struct mpl_import *mpl_import_new(void);
+/** What the caller gives: files, and how to get those that they name. */
+struct mpl_import_given {
+    const struct memplan_import_file *files; /* borrowed */
+    size_t file_count;
+    struct memplan_import_options options;
+    unsigned opened;
+};
+
+struct mpl_import *mpl_import_new(const struct mpl_import_given *given);
+struct mpl_import_given *mpl_import_given(struct mpl_import *import);
 void mpl_import_free(struct mpl_import *import);
 
 /** Sets a field of the plan or a fact. A value that cannot be fails with the place; one that
@@ -123,6 +137,10 @@ enum memplan_status mpl_import_set(struct mpl_import *import, const struct mpl_i
 enum memplan_status mpl_import_set_text(struct mpl_import *import,
                                         const struct mpl_import_place *place, const char *path,
                                         const char *json, struct memplan_error *err);
+/** What is known and not modelled: it stands in the plan, and is refused there by name. */
+enum memplan_status mpl_import_set_refused(struct mpl_import *import,
+                                           const struct mpl_import_place *place, const char *path,
+                                           const char *json, struct memplan_error *err);
 /** The same where nothing was set before. */
 enum memplan_status mpl_import_default(struct mpl_import *import, const char *path,
                                        const char *json, struct memplan_error *err);
@@ -164,6 +182,40 @@ bool mpl_import_is_off(const json_t *value, const char *off);
 /** Text of a scalar in lower case. */
 const char *mpl_import_lower(const json_t *value, char *text, size_t size);
 
+/** A file that is named, from the caller. False: it cannot be had. (named.c) */
+bool mpl_import_open(struct mpl_import *import, const char *from, const char *path,
+                     struct memplan_import_file *file_out);
+
+/** Reads a file that is named at a place, unless one of its kind is among those given. kind: its
+ * format; NULL: a trainer's. Where it cannot be had, why is said besides; NULL: nothing. (named.c)
+ */
+enum memplan_status mpl_import_take_named(struct mpl_import *import,
+                                          const struct mpl_import_place *place, const char *path,
+                                          const struct mpl_import_reader *kind, const char *why,
+                                          struct memplan_error *err);
+
+/** The reader of a text, or NULL. (import.c) */
+const struct mpl_import_reader *mpl_import_reader_of(const char *text, size_t len);
+
+/** Reads a document by the reader of its format. (import.c) */
+enum memplan_status mpl_import_take_doc(struct mpl_import *import, const struct mpl_import_doc *doc,
+                                        const struct mpl_import_reader *reader,
+                                        struct memplan_error *err);
+
+/** DeepSpeed's configuration, or the name of a file with it. (read_arguments.c) */
+mpl_import_call mpl_import_take_deepspeed;
+
+/** Which release of speculators has all of these flags, and its defaults.
+ * (settle_speculators.c) */
+enum memplan_status mpl_import_speculators_release(struct mpl_import *import,
+                                                   const struct mpl_import_doc *doc,
+                                                   const struct mpl_import_place *place,
+                                                   struct memplan_error *err);
+
+/** Reads a command that is split already. (read_job.c) */
+enum memplan_status mpl_import_read_words(struct mpl_import *import, const char *const *words,
+                                          size_t count, struct memplan_error *err);
+
 /** Reads a shell script's launch lines. (read_job.c) */
 enum memplan_status mpl_import_read_job(struct mpl_import *import, const char *file,
                                         const char *text, size_t len, struct memplan_error *err);
@@ -175,8 +227,8 @@ enum memplan_status mpl_import_settle(struct mpl_import *import, struct memplan_
 /** Name of the format of a text, static; NULL: none that is known. (import.c) */
 const char *mpl_import_format(const char *text, size_t len);
 
-/** Reads files in order and settles. *import_out is new. */
-enum memplan_status mpl_import_read(const struct memplan_import_file *files, size_t count,
+/** Reads files in order, then the command, and settles. *import_out is new. */
+enum memplan_status mpl_import_read(const struct mpl_import_given *given,
                                     struct mpl_import **import_out, struct memplan_error *err);
 
 /** The plan as JSON; malloc'ed. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Inside of the reader of job scripts: job_ranks.c, job_trainer.c, read_job.c. */
+/* Inside of the reader of job scripts and commands: job_*.c, read_job.c. */
 #ifndef MPL_IMPORT_JOB_H
 #define MPL_IMPORT_JOB_H
 
@@ -19,9 +19,12 @@ struct mpl_job {
     const struct mpl_shell_command *command;
     size_t at; /* word under way */
     size_t launches;
+    unsigned depth;              /* of scripts that start others */
+    const struct mpl_job *outer; /* "sbatch OPTIONS script": whose options those are; else NULL */
 };
 
-extern const struct mpl_job_option mpl_job_torchrun[], mpl_job_deepspeed[], mpl_job_slurm[];
+extern const struct mpl_job_option mpl_job_torchrun[], mpl_job_deepspeed[], mpl_job_slurm[],
+    mpl_job_mpirun[];
 
 /** Word i of the command, "" behind the last. */
 const char *mpl_job_word(const struct mpl_job *job, size_t at);
@@ -44,6 +47,18 @@ enum memplan_status mpl_job_set_count(struct mpl_job *job, size_t at, const char
 enum memplan_status mpl_job_take_options(struct mpl_job *job, const struct mpl_job_option *options,
                                          struct mpl_import_doc *doc, struct memplan_error *err);
 
+/** Assignments, and programs that run the rest of the command, from the word under way on.
+ * (job_wrappers.c) */
+void mpl_job_skip_wrappers(struct mpl_job *job);
+
+/** "bash script.sh", "bash -c ...", "sbatch script.sh": reads what that runs. False: it is none.
+ * (job_nested.c) */
+bool mpl_job_take_nested(struct mpl_job *job, enum memplan_status *status,
+                         struct memplan_error *err);
+
+/** Reads every command of a script. (read_job.c) */
+enum memplan_status mpl_job_take_script(struct mpl_job *job, struct memplan_error *err);
+
 /** "#SBATCH --nodes=4": options in comments. */
 enum memplan_status mpl_job_take_sbatch(struct mpl_job *job, const char *text, size_t len,
                                         struct memplan_error *err);
@@ -55,5 +70,13 @@ enum memplan_status mpl_job_fill_ranks(struct mpl_job *job, bool is_launched,
 /** The flags behind a script. (job_trainer.c) */
 enum memplan_status mpl_job_take_trainer(struct mpl_job *job, const char *script,
                                          struct memplan_error *err);
+
+/** TRL's own command and scripts: what the name says, and accelerate's options among the flags.
+ * (job_trl.c) */
+enum memplan_status mpl_job_take_trl(struct mpl_job *job, const char *script,
+                                     struct mpl_import_doc *doc, struct memplan_error *err);
+
+/** True for flags of a trainer somewhere in what is left of the command. (job_trainer.c) */
+bool mpl_job_has_trainer_flags(const struct mpl_job *job);
 
 #endif

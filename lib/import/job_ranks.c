@@ -36,6 +36,14 @@ const struct mpl_job_option mpl_job_slurm[] = {
     {NULL, NULL},
 };
 
+const struct mpl_job_option mpl_job_mpirun[] = {
+    {"np", "import.num_processes"},
+    {"n", "import.num_processes"},
+    {"npernode", "import.processes_per_node"},
+    {"ppn", "import.processes_per_node"},
+    {NULL, NULL},
+};
+
 /* Options of launchers that stand alone. */
 static const char *const switches[] = {
     "standalone",
@@ -59,6 +67,12 @@ static const char *const switches[] = {
     "overlap",
     "label",
     "l",
+    "allow_run_as_root",
+    "oversubscribe",
+    "parsable",
+    "requeue",
+    "W",
+    "kill_on_bad_exit",
     NULL,
 };
 
@@ -179,6 +193,8 @@ enum memplan_status mpl_job_take_options(struct mpl_job *job, const struct mpl_j
             value = "true";
         else if (!value && job->at < job->command->count && *mpl_job_word(job, job->at) != '-')
             value = mpl_job_word(job, job->at++);
+        if (strcmp(name, "mca") == 0 && job->at < job->command->count)
+            job->at++; /* mpirun: a name and a value */
         is_open = job->command->words[job->at - 1].is_open;
         path = options ? option_path(options, name) : NULL;
         if (path && value)
@@ -239,6 +255,11 @@ enum memplan_status mpl_job_take_sbatch(struct mpl_job *job, const char *text, s
             status = mpl_job_take_options(job, mpl_job_slurm, NULL, err);
         }
         mpl_shell_free(shell);
+    }
+    if (!status && job->outer) { /* the command line goes before the script */
+        struct mpl_job options = *job->outer;
+
+        status = mpl_job_take_options(&options, mpl_job_slurm, NULL, err);
     }
     set_slurm_variable(job, "import.slurm_nodes", "SLURM_NNODES");
     set_slurm_variable(job, "import.slurm_nodes", "SLURM_JOB_NUM_NODES");

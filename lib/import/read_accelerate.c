@@ -80,7 +80,7 @@ static const struct mpl_import_key keys[] = {
     DEEPSPEED("gradient_accumulation_steps", .path = "import.deepspeed_accumulation",
               .kind = MPL_IMPORT_INTEGER),
     DEEPSPEED("gradient_clipping", .path = "import.deepspeed_clipping", .kind = MPL_IMPORT_NUMBER),
-    DEEPSPEED("deepspeed_config_file", .path = "import.deepspeed_file", .kind = MPL_IMPORT_TEXT),
+    DEEPSPEED("deepspeed_config_file", .kind = MPL_IMPORT_CALL, .call = mpl_import_take_deepspeed),
     {.key = "dynamo_config.dynamo_backend", .kind = MPL_IMPORT_UNLESS, .why = "torch.compile"},
     {.key = "dynamo_backend", .kind = MPL_IMPORT_UNLESS, .why = "torch.compile"},
     {.key = "use_megatron_lm", .kind = MPL_IMPORT_UNLESS, .why = "Megatron-LM"},

@@ -58,26 +58,43 @@ static const struct mpl_import_word losses[] = {
     {NULL, NULL, NULL},
 };
 
+static const struct mpl_import_word precomputed[] = {
+    {"true", "\"precomputed\"", NULL},
+    {"false", NULL, NULL},
+    {NULL, NULL, NULL},
+};
+
 /* A name of a file, or the configuration itself. */
-static enum memplan_status take_deepspeed(const struct mpl_import_at *at, const json_t *value,
-                                          struct memplan_error *err)
+enum memplan_status mpl_import_take_deepspeed(const struct mpl_import_at *at, const json_t *value,
+                                              struct memplan_error *err)
 {
+    enum memplan_status status;
+
     if (json_is_object(value))
         return mpl_import_walk(at->import, at->doc, value, "deepspeed.", &mpl_import_deepspeed,
                                err);
     if (mpl_import_is_off(value, NULL) || !json_is_string(value))
         return MEMPLAN_OK;
-    return mpl_import_set(at->import, &at->place, "import.deepspeed_file", value, err);
+    status = mpl_import_set(at->import, &at->place, "import.deepspeed_file", value, err);
+    return status ? status
+                  : mpl_import_take_named(at->import, &at->place, json_string_value(value),
+                                          &mpl_import_deepspeed, NULL, err);
 }
 
 static enum memplan_status take_fsdp_config(const struct mpl_import_at *at, const json_t *value,
                                             struct memplan_error *err)
 {
+    enum memplan_status status;
+
     if (json_is_object(value))
         return mpl_import_walk(at->import, at->doc, value, "fsdp_config.", &mpl_import_fsdp, err);
     if (mpl_import_is_off(value, NULL) || !json_is_string(value))
         return MEMPLAN_OK;
-    return mpl_import_set(at->import, &at->place, "import.fsdp_file", value, err);
+    status = mpl_import_set(at->import, &at->place, "import.fsdp_file", value, err);
+    return status ? status
+                  : mpl_import_take_named(at->import, &at->place, json_string_value(value),
+                                          &mpl_import_fsdp,
+                                          "the configuration of FSDP that the trainer reads", err);
 }
 
 static enum memplan_status take_fsdp_word(const struct mpl_import_at *at, const char *word,
@@ -214,7 +231,8 @@ static const struct mpl_import_key keys[] = {
     {.key = "eval_on_start",
      .kind = MPL_IMPORT_UNLESS,
      .why = "an evaluation before the first step"},
-    {.key = "deepspeed", .kind = MPL_IMPORT_CALL, .call = take_deepspeed},
+    {.key = "deepspeed", .kind = MPL_IMPORT_CALL, .call = mpl_import_take_deepspeed},
+    {.key = "deepspeed_config", .kind = MPL_IMPORT_CALL, .call = mpl_import_take_deepspeed},
     {.key = "fsdp", .kind = MPL_IMPORT_CALL, .call = take_fsdp},
     {.key = "fsdp_config", .kind = MPL_IMPORT_CALL, .call = take_fsdp_config},
     {.key = "fsdp_transformer_layer_cls_to_wrap",
@@ -310,9 +328,17 @@ static const struct mpl_import_key keys[] = {
     {.key = "dataset_text_field", .kind = MPL_IMPORT_CALL, .call = take_sft},
     {.key = "assistant_only_loss", .kind = MPL_IMPORT_CALL, .call = take_sft},
     {.key = "completion_only_loss", .kind = MPL_IMPORT_CALL, .call = take_sft},
-    {.key = "max_prompt_length",
-     .kind = MPL_IMPORT_UNLESS,
-     .why = "the loss of a trainer on prompts and completions; give training.loss.name"},
+    {.key = "max_prompt_length", .path = "import.prompt_length", .kind = MPL_IMPORT_INTEGER},
+    {.key = "max_completion_length",
+     .path = "import.completion_length",
+     .kind = MPL_IMPORT_INTEGER},
+    {.key = "beta", .path = "import.beta", .kind = MPL_IMPORT_NUMBER},
+    {.key = "use_vllm", .path = "import.use_vllm", .kind = MPL_IMPORT_BOOLEAN},
+    {.key = "vllm_mode", .path = "import.vllm_mode", .kind = MPL_IMPORT_TEXT},
+    {.key = "precompute_ref_log_probs",
+     .path = "training.loss.reference",
+     .kind = MPL_IMPORT_WORD,
+     .words = precomputed},
     {.key = "num_generations",
      .kind = MPL_IMPORT_UNLESS,
      .why = "generation; give training.loss.name grpo for its step"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files that settle facts share: settle.c, settle_adapters.c. */
+/* What the files that settle facts share: settle.c, settle_*.c. */
 #ifndef MPL_IMPORT_SETTLE_H
 #define MPL_IMPORT_SETTLE_H
 
@@ -21,5 +21,10 @@ const char *mpl_settle_strategy_of(const struct mpl_import *import);
 bool mpl_settle_has_adapters(const struct mpl_import *import);
 enum memplan_status mpl_settle_adapters(struct mpl_import *import, struct memplan_error *err);
 enum memplan_status mpl_settle_quantization(struct mpl_import *import, struct memplan_error *err);
+
+/** What TRL's losses on prompts and completions need. (settle_trl.c) */
+enum memplan_status mpl_settle_trl(struct mpl_import *import, struct memplan_error *err);
+enum memplan_status mpl_settle_speculators(struct mpl_import *import, struct memplan_error *err);
+enum memplan_status mpl_settle_megatron(struct mpl_import *import, struct memplan_error *err);
 
 #endif

@@ -10,30 +10,7 @@
 
 #include "base/fail.h"
 #include "import/import.h"
-
-#define MOST_VARIABLES 256
-#define MOST_WORD      8192
-#define MOST_COMMANDS  20000
-#define MOST_BYTES     ((size_t)16 << 20) /* of all words, after variables are filled in */
-
-struct variable {
-    char *name, *value;
-};
-
-struct mpl_shell {
-    const char *file, *text, *end, *at;
-    uint32_t line;
-    size_t commands, bytes;
-    struct variable variables[MOST_VARIABLES];
-    size_t variable_count;
-    struct mpl_shell_command command;
-    /* the word under way */
-    char word[MOST_WORD];
-    size_t len;
-    uint32_t word_line;
-    bool has_word, is_open, has_failed;
-    const char *failure;
-};
+#include "import/shell_inside.h"
 
 struct mpl_shell *mpl_shell_new(const char *file, const char *text, size_t len)
 {
@@ -71,49 +48,9 @@ const struct mpl_shell_command *mpl_shell_command(const struct mpl_shell *shell)
     return &shell->command;
 }
 
-/* ---- variables ---- */
-
-const char *mpl_shell_get(const struct mpl_shell *shell, const char *name)
-{
-    for (size_t i = 0; i < shell->variable_count; i++)
-        if (strcmp(shell->variables[i].name, name) == 0)
-            return shell->variables[i].value;
-    return NULL;
-}
-
-bool mpl_shell_set(struct mpl_shell *shell, const char *name, const char *value)
-{
-    char *copy = mpl_import_copy(value, strlen(value));
-    struct variable *variable;
-
-    for (size_t i = 0; copy && i < shell->variable_count; i++)
-        if (strcmp(shell->variables[i].name, name) == 0) {
-            free(shell->variables[i].value);
-            shell->variables[i].value = copy;
-            return true;
-        }
-    if (!copy || shell->variable_count == MOST_VARIABLES) {
-        free(copy);
-        return false;
-    }
-    variable = &shell->variables[shell->variable_count];
-    *variable = (struct variable){mpl_import_copy(name, strlen(name)), copy};
-    shell->variable_count += variable->name != NULL;
-    return variable->name != NULL;
-}
-
-size_t mpl_shell_assignment(const char *word)
-{
-    size_t len = 0;
-
-    while (isalnum((unsigned char)word[len]) || word[len] == '_')
-        len++;
-    return len && len < 64 && word[len] == '=' && !isdigit((unsigned char)*word) ? len : 0;
-}
-
 /* ---- words ---- */
 
-static void fail(struct mpl_shell *shell, const char *text)
+void mpl_shell_fail(struct mpl_shell *shell, const char *text)
 {
     shell->has_failed = true;
     shell->failure = text;
@@ -130,14 +67,14 @@ static void put(struct mpl_shell *shell, char c)
 {
     begin_word(shell);
     if (++shell->bytes > MOST_BYTES)
-        fail(shell, "more than 16 MiB of words");
+        mpl_shell_fail(shell, "more than 16 MiB of words");
     else if (shell->len + 1 < MOST_WORD)
         shell->word[shell->len++] = c;
     else
-        fail(shell, "a word is longer than 8191 bytes");
+        mpl_shell_fail(shell, "a word is longer than 8191 bytes");
 }
 
-static void end_word(struct mpl_shell *shell)
+void mpl_shell_end_word(struct mpl_shell *shell)
 {
     struct mpl_shell_command *command = &shell->command;
 
@@ -145,7 +82,7 @@ static void end_word(struct mpl_shell *shell)
         return;
     shell->word[shell->len] = '\0';
     if (command->count == MPL_SHELL_MOST_WORDS)
-        fail(shell, "a command has more than 1024 words");
+        mpl_shell_fail(shell, "a command has more than 1024 words");
     else if ((command->words[command->count].text = mpl_import_copy(shell->word, shell->len))) {
         command->words[command->count].line = shell->word_line;
         command->words[command->count++].is_open = shell->is_open;
@@ -163,7 +100,7 @@ static void put_value(struct mpl_shell *shell, const char *value, bool is_quoted
         begin_word(shell);
     for (; *value && !shell->has_failed; value++)
         if (!is_quoted && strchr(" \t\n", *value))
-            end_word(shell);
+            mpl_shell_end_word(shell);
         else {
             put(shell, *value);
             shell->is_open |= *value == '$'; /* not known where the variable was set */
@@ -198,26 +135,63 @@ static const char *value_of(const struct mpl_shell *shell, const char *name, siz
     return mpl_shell_get(shell, text);
 }
 
-/* ${NAME}, ${NAME:-default}; the scan stands behind the brace afterwards. */
+/* ${NAME[@]}: one word for each value; without quotes they are split as any. */
+static void put_array(struct mpl_shell *shell, const char *values, bool is_quoted)
+{
+    bool is_first = true;
+
+    for (const char *stop; *values && !shell->has_failed; values = stop + (*stop != '\0')) {
+        stop = strchr(values, MPL_SHELL_BETWEEN);
+        stop = stop ? stop : values + strlen(values);
+        if (!is_first)
+            mpl_shell_end_word(shell);
+        is_first = false;
+        if (is_quoted)
+            begin_word(shell);
+        for (const char *c = values; c < stop && !shell->has_failed; c++) {
+            if (!is_quoted && strchr(" \t\n", *c)) {
+                mpl_shell_end_word(shell);
+                continue;
+            }
+            put(shell, *c);
+            shell->is_open |= *c == '$';
+        }
+    }
+}
+
+/* Length of the default's mark behind a name: ":-", ":=", "-" or "="; 0: there is none. */
+static size_t default_mark(const char *text, const char *end)
+{
+    size_t len = text < end && *text == ':';
+
+    return text + len < end && strchr("-=", text[len]) ? len + 1 : 0;
+}
+
+/* ${NAME}, ${NAME:-default}, ${NAME[@]}; the scan stands behind the brace afterwards. */
 static void expand_braces(struct mpl_shell *shell, bool is_quoted)
 {
     const char *name = shell->at, *stop = memchr(name, '}', (size_t)(shell->end - name));
-    size_t len;
-    const char *value;
+    const char *value, *values;
+    size_t len, mark;
 
     if (!stop) {
-        fail(shell, "${ without }");
+        mpl_shell_fail(shell, "${ without }");
         return;
     }
     len = name_length(name, stop);
     value = value_of(shell, name, len);
+    values = mpl_shell_array(shell, name, len);
+    mark = default_mark(name + len, stop);
     shell->at = stop + 1;
-    if (value && (name + len == stop || name[len] == ':' || name[len] == '-')) {
+    if (values && stop - name == (long)len + 3 && strchr("@*", name[len + 1])) {
+        put_array(shell, values, is_quoted);
+    } else if (value && (name + len == stop || name[len] == ':' || name[len] == '-')) {
         put_value(shell, value, is_quoted);
-    } else if (!value && stop - name > (long)len + 1 && name[len] == ':' && name[len + 1] == '-' &&
-               !memchr(name, '$', (size_t)(stop - name))) {
-        for (const char *c = name + len + 2; c < stop; c++)
-            put(shell, *c);
+    } else if (!value && mark && !memchr(name, '$', (size_t)(stop - name))) {
+        begin_word(shell);
+        for (const char *c = name + len + mark; c < stop; c++)
+            if (!strchr("\"'", *c))
+                put(shell, *c);
     } else {
         put_unknown(shell, name, len);
     }
@@ -317,6 +291,9 @@ static void expand(struct mpl_shell *shell, bool is_quoted)
             put_value(shell, value, is_quoted);
         else
             put_unknown(shell, name, len);
+    } else if (shell->at < shell->end && strchr("@*", *shell->at) && mpl_shell_get(shell, "@")) {
+        shell->at++;
+        put_array(shell, mpl_shell_get(shell, "@"), is_quoted);
     } else { /* $@, $?, a lone $ */
         put(shell, '$');
         shell->is_open = true;
@@ -394,7 +371,7 @@ static bool take(struct mpl_shell *shell, char c)
     case ' ':
     case '\t':
     case '\r':
-        end_word(shell);
+        mpl_shell_end_word(shell);
         return false;
     case '#':
         if (shell->has_word) {
@@ -405,16 +382,24 @@ static bool take(struct mpl_shell *shell, char c)
             shell->at++;
         return false;
     case '\n':
-        end_word(shell);
+        mpl_shell_end_word(shell);
         shell->line++;
+        return !shell->in_array;
+    case '(':
+        if (mpl_shell_open_array(shell))
+            return false;
+        mpl_shell_end_word(shell);
+        return true;
+    case ')':
+        mpl_shell_end_word(shell);
+        if (shell->in_array)
+            mpl_shell_close_array(shell);
         return true;
     case ';':
     case '&':
     case '|':
-    case '(':
-    case ')':
-        end_word(shell);
-        return true;
+        mpl_shell_end_word(shell);
+        return !shell->in_array;
     default:
         put(shell, c);
         return false;
@@ -424,8 +409,14 @@ static bool take(struct mpl_shell *shell, char c)
 /* NAME=value alone, or after export, sets the variable for what follows. */
 static void take_assignments(struct mpl_shell *shell)
 {
+    static const char *const before[] = {"export", "local", "declare", "readonly", "typeset"};
     struct mpl_shell_command *command = &shell->command;
-    size_t first = command->count && strcmp(command->words[0].text, "export") == 0;
+    size_t first = 0;
+
+    for (size_t i = 0; command->count && i < sizeof(before) / sizeof(before[0]); i++)
+        first += strcmp(command->words[0].text, before[i]) == 0;
+    while (first && first < command->count && *command->words[first].text == '-')
+        first++;
 
     for (size_t i = first; i < command->count; i++)
         if (!mpl_shell_assignment(command->words[i].text))
@@ -436,7 +427,7 @@ static void take_assignments(struct mpl_shell *shell)
 
         word[len] = '\0';
         if (!mpl_shell_set(shell, word, word + len + 1))
-            fail(shell, "more than 256 variables");
+            mpl_shell_fail(shell, "more than 1024 variables");
         word[len] = '=';
     }
 }
@@ -448,11 +439,11 @@ bool mpl_shell_next(struct mpl_shell *shell, struct memplan_error *err)
         if (!take(shell, *shell->at++) || !shell->command.count)
             continue;
         if (++shell->commands > MOST_COMMANDS)
-            fail(shell, "more than 20000 commands");
+            mpl_shell_fail(shell, "more than 20000 commands");
         take_assignments(shell);
         return !shell->has_failed;
     }
-    end_word(shell);
+    mpl_shell_end_word(shell);
     take_assignments(shell);
     if (shell->has_failed) {
         const struct mpl_import_place place = {shell->file, shell->line, "the script"};

@@ -37,6 +37,12 @@ bool mpl_shell_set(struct mpl_shell *shell, const char *name, const char *value)
 /** Value of a variable, or NULL. */
 const char *mpl_shell_get(const struct mpl_shell *shell, const char *name);
 
+/** Takes the variables of another reader over; line: of the script's first one; 0: as it is. */
+bool mpl_shell_inherit(struct mpl_shell *shell, const struct mpl_shell *from, uint32_t line);
+
+/** What "$1" and "$@" are. False: out of memory. */
+bool mpl_shell_set_arguments(struct mpl_shell *shell, const char *const *words, size_t count);
+
 /** Length of the name in NAME=value, or 0. */
 size_t mpl_shell_assignment(const char *word);
 

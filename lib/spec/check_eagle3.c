@@ -85,6 +85,10 @@ static enum memplan_status check_loop(const struct mpl_plan *plan, struct mempla
          "training.parameter_dtype: from 0.5.0 on the trainer casts the whole drafter to the "
          "format of the hidden states (bfloat16 by default): expected training.parameter_dtype, "
          "training.batch_dtype and parallelism.root_dtype to be the same"},
+        {has_autocast && t->optimizer.name == MPL_MUON, "/training/optimizer/name",
+         "training.optimizer.name: Muon, speculators' default from 0.7.0 on, is not modelled "
+         "there; "
+         "expected adamw"},
         {t->optimizer.name != MPL_ADAMW || t->optimizer.fused == MPL_TRUE ||
              t->optimizer.foreach == MPL_FALSE || t->optimizer.amsgrad || t->optimizer.maximize ||
              t->optimizer.in_backward || t->optimizer.master_weights,
@@ -181,6 +185,8 @@ static enum memplan_status check_speculators(const struct mpl_plan *plan, struct
         {plan->model.rope_type == MPL_ROPE_DYNAMIC || plan->model.rope_type == MPL_ROPE_LONGROPE,
          "/model/rope_scaling",
          "model.rope_scaling: dynamic and longrope are not modelled for eagle3"},
+        {plan->model.sliding_window > 0, "/model/sliding_window",
+         "model.sliding_window: not modelled for eagle3"},
         {plan->model.attention_bias || plan->model.mlp_bias, "/model/attention_bias",
          "model.attention_bias, model.mlp_bias: biases are not modelled for eagle3"},
         {plan->model.hidden_act != MPL_ACTIVATION_SILU, "/model/hidden_act",

@@ -10,8 +10,9 @@
 #include "test.h"
 
 static const struct mpl_import_reader *const readers[] = {
-    &mpl_import_deepspeed, &mpl_import_arguments, &mpl_import_adapter,      &mpl_import_accelerate,
-    &mpl_import_fsdp,      &mpl_import_axolotl,   &mpl_import_llamafactory,
+    &mpl_import_deepspeed,    &mpl_import_arguments,   &mpl_import_adapter,
+    &mpl_import_accelerate,   &mpl_import_fsdp,        &mpl_import_axolotl,
+    &mpl_import_llamafactory, &mpl_import_speculators, &mpl_import_megatron,
 };
 
 /* A word's value is one that its field takes. */
@@ -81,6 +82,9 @@ static const struct {
     {"# run it with torchrun --nproc_per_node=8\nbase_model: x\n", "configuration of axolotl"},
     {"torchrun --nproc_per_node=8 train.py\n", "job script"},
     {"#!/bin/sh\n", "job script"},
+    {"trl sft --model_name_or_path x\n", "job script"},
+    {"python scripts/train.py --bf16\n", "job script"},
+    {"python: 3.12\nbase_model: x.py --y\n", "configuration of axolotl"},
     {"[training]\nsteps = 3\n", "TOML"},
     {"[1, 2]\n", NULL},
     {"{\"a\": 1}", NULL},
@@ -146,13 +150,148 @@ START_TEST(the_later_file_is_taken_and_said)
 }
 END_TEST
 
+/* A caller's files: what is named, and how often it was asked for. */
+struct shelf {
+    const char *name, *text;
+    int asked;
+    const char *from;
+};
+
+static int take_from_shelf(void *user, const char *from, const char *path,
+                           struct memplan_import_file *file_out)
+{
+    struct shelf *shelf = user;
+
+    shelf->asked++;
+    shelf->from = from;
+    if (strcmp(shelf->name, path) != 0)
+        return 1;
+    *file_out = (struct memplan_import_file){shelf->name, shelf->text, strlen(shelf->text)};
+    return 0;
+}
+
+static const struct {
+    const char *words[12];
+    const char *json; /* in the plan; NULL: refused */
+} command_table[] = {
+    {{"torchrun", "--nproc-per-node", "4", "t.py", "--per_device_train_batch_size", "3"},
+     "\"world_size\": 4"},
+    {{"torchrun", "--nproc-per-node=4", "t.py", "--per_device_train_batch_size=3"},
+     "\"micro_batch_size\": 3"},
+    {{"env", "-u", "X", "A=1", "python", "-u", "t.py", "--per_device_train_batch_size", "3"},
+     "\"micro_batch_size\": 3"},
+    {{"timeout", "-k", "5", "10", "torchrun", "t.py", "--per_device_train_batch_size", "3"},
+     "\"micro_batch_size\": 3"},
+    {{"apptainer", "exec", "--nv", "-B", "/data", "image.sif", "torchrun", "--nproc_per_node", "2",
+      "t.py", "--bf16"},
+     "\"world_size\": 2"},
+    {{"mpirun", "-np", "4", "-mca", "a", "b", "-x", "N", "python", "t.py", "--bf16"},
+     "\"world_size\": 4"},
+    {{"sh", "-c", "torchrun --nproc_per_node $1 t.py --bf16 # $2", "sh", "8"}, "\"world_size\": 8"},
+    {{"bash", "-c", "N=8; torchrun --nproc_per_node $N t.py --bf16"}, "\"world_size\": 8"},
+    {{"sbatch", "--wrap", "torchrun --nproc_per_node 8 t.py --bf16"}, "\"world_size\": 8"},
+    {{"uv", "run", "--with", "trl", "t.py", "--per_device_train_batch_size", "3"},
+     "\"micro_batch_size\": 3"},
+    {{"torchrun", "t.py", "--per_device_train_batch_size", "$HOME"}, NULL},
+    {{"torchrun", "t.py", "--per_device_train_batch_size", "\xff"}, NULL},
+    {{"true"}, NULL},
+    {{""}, NULL},
+    {{"bash"}, NULL},
+    {{"bash", "-c"}, NULL},
+    {{"timeout"}, NULL},
+};
+
+START_TEST(a_command_is_read_as_it_is_split)
+{
+    struct memplan_import_options options = {.size = sizeof(options),
+                                             .words = command_table[_i].words};
+    const char *want = command_table[_i].json;
+    struct memplan_import *import = NULL;
+    struct memplan_error err;
+    char *json = NULL;
+
+    while (options.words[options.word_count])
+        options.word_count++;
+    if (!want) {
+        ck_assert(memplan_import_read_with(NULL, 0, &options, &import, &err));
+        ck_assert_msg(err.text[0] && !import, "%s", options.words[0]);
+        return;
+    }
+    ck_assert_msg(!memplan_import_read_with(NULL, 0, &options, &import, &err), "%s", err.text);
+    ck_assert(!memplan_import_to_json(import, &json, &err));
+    ck_assert_msg(strstr(json, want), "%s", json);
+    memplan_free(json);
+    memplan_import_free(import);
+}
+END_TEST
+
+START_TEST(what_is_named_is_asked_for)
+{
+    static const char text[] = "{\"zero_optimization\": {\"stage\": 2}}";
+    const char *const words[] = {"deepspeed", "--num_gpus",  "2",      "t.py",
+                                 "--bf16",    "--deepspeed", "ds.json"};
+    struct shelf shelf = {.name = "ds.json", .text = text, .from = "?"};
+    struct memplan_import_options options = {.size = sizeof(options),
+                                             .words = words,
+                                             .word_count = ROWS(words),
+                                             .open = take_from_shelf,
+                                             .user = &shelf};
+    const struct memplan_import_file given = {"other.json", text, sizeof(text) - 1};
+    struct memplan_import *import = NULL;
+    struct memplan_error err;
+
+    ck_assert_msg(!memplan_import_read_with(NULL, 0, &options, &import, &err), "%s", err.text);
+    ck_assert_int_eq(shelf.asked, 1);
+    ck_assert_ptr_null(shelf.from);
+    memplan_import_free(import);
+    import = NULL;
+    /* One that is given stands for the one that is named. */
+    ck_assert(!memplan_import_read_with(&given, 1, &options, &import, &err));
+    ck_assert_int_eq(shelf.asked, 1);
+    memplan_import_free(import);
+    import = NULL;
+    shelf.name = "none";
+    ck_assert_int_eq(memplan_import_read_with(NULL, 0, &options, &import, &err), MEMPLAN_ERR_VALUE);
+    ck_assert_ptr_null(import);
+}
+END_TEST
+
+START_TEST(variables_of_the_caller_are_known)
+{
+    static const char script[] = "torchrun --nproc_per_node $N t.py --bf16 $A\n";
+    const char *const environment[] = {"N=3", "A=--per_device_train_batch_size 7", "odd", "=",
+                                       NULL};
+    struct memplan_import_options options = {.size = sizeof(options), .environment = environment};
+    const struct memplan_import_file file = {"job.sh", script, sizeof(script) - 1};
+    struct memplan_import *import = NULL;
+    struct memplan_error err;
+    char *json = NULL;
+
+    ck_assert_msg(!memplan_import_read_with(&file, 1, &options, &import, &err), "%s", err.text);
+    ck_assert(!memplan_import_to_json(import, &json, &err));
+    ck_assert_ptr_nonnull(strstr(json, "\"world_size\": 3"));
+    ck_assert_ptr_nonnull(strstr(json, "\"micro_batch_size\": 7"));
+    memplan_free(json);
+    memplan_import_free(import);
+}
+END_TEST
+
 START_TEST(arguments_are_checked)
 {
+    const char *const words[] = {NULL};
+    struct memplan_import_options options = {
+        .size = sizeof(options), .words = words, .word_count = 1};
     const struct memplan_import_file file = {NULL, "", 0};
     struct memplan_import *import = NULL;
 
     ck_assert_int_eq(memplan_import_read(NULL, 1, &import, NULL), MEMPLAN_ERR_ARG);
     ck_assert_int_eq(memplan_import_read(&file, 1, &import, NULL), MEMPLAN_ERR_ARG);
+    ck_assert_int_eq(memplan_import_read_with(NULL, 0, NULL, &import, NULL), MEMPLAN_ERR_ARG);
+    ck_assert_int_eq(memplan_import_read_with(NULL, 0, &options, &import, NULL), MEMPLAN_ERR_ARG);
+    options.word_count = 0;
+    ck_assert_int_eq(memplan_import_read_with(NULL, 0, &options, &import, NULL), MEMPLAN_ERR_ARG);
+    options.size = 1 << 20;
+    ck_assert_int_eq(memplan_import_read_with(NULL, 0, &options, &import, NULL), MEMPLAN_ERR_ARG);
     ck_assert_int_eq(memplan_import_to_json(NULL, NULL, NULL), MEMPLAN_ERR_ARG);
     ck_assert_ptr_null(memplan_import_note(NULL, 0));
     ck_assert_ptr_null(memplan_import_format(NULL, 0));
@@ -170,6 +309,9 @@ int main(void)
     tcase_add_loop_test(tcase, a_format_is_told_by_its_keys, 0, ROWS(format_table));
     tcase_add_loop_test(tcase, a_plain_word_is_read_as_yaml_has_it, 0, ROWS(scalar_table));
     tcase_add_test(tcase, the_later_file_is_taken_and_said);
+    tcase_add_loop_test(tcase, a_command_is_read_as_it_is_split, 0, ROWS(command_table));
+    tcase_add_test(tcase, what_is_named_is_asked_for);
+    tcase_add_test(tcase, variables_of_the_caller_are_known);
     tcase_add_test(tcase, arguments_are_checked);
     return test_run("import", tcase);
 }
