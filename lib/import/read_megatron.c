@@ -2,8 +2,8 @@
 /*
  * TABLE: Megatron-LM's arguments. Its loop is not modelled: the plan says what the arguments are,
  * and is refused by framework.name.
- * source: megatron/training/arguments.py, megatron/core/transformer/transformer_config.py, release
- * core_r0.15
+ * source: megatron/training/arguments.py, megatron/core/transformer/transformer_config.py, 0.20.0,
+ * commit d98e8a64
  */
 #include "import/import.h"
 

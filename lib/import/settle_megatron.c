@@ -3,7 +3,7 @@
  * Stage "import": the model, the batch and the ranks that Megatron-LM's arguments stand for. The
  * plan names the family whose layers have the same weights; framework.name refuses it.
  * source: megatron/training/arguments.py (validate_args), megatron/training/tokenizer/tokenizer.py
- * (_vocab_size_with_padding), release core_r0.15
+ * (_vocab_size_with_padding), 0.20.0, commit d98e8a64
  */
 #include <inttypes.h>
 #include <stdio.h>

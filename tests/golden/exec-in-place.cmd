@@ -10,7 +10,7 @@ pid=$!
 while ! [ -s err ]; do sleep 0.05; done
 [ "$(cat pid)" = $pid ] && echo 'the same process'
 kill -TERM $pid
-wait $pid
+{ wait $pid; } 2>waiting
 echo "-> $?"
 cat out err
 # Text that goes by is not changed where it is watched, and its order is kept.
@@ -28,3 +28,12 @@ run --record 2>watched
 echo "-> $?"
 head -c "$(wc -c <plain)" watched | cmp - plain && echo 'the same bytes'
 tail -c "+$(($(wc -c <plain) + 1))" watched
+# The same on a terminal.
+export -p >environment
+seen() { script -qec ". ./environment; memplan exec --gpu 'H100 80GB HBM3' $1 -- torchrun t.py --model_name_or_path llama --model_max_length 512" log >/dev/null; echo "-> $?"; sed '1d;/^Script done/d' log; }
+seen '' >plain
+seen --record | sed 's/^memplan: .*//;s/no endmemplan: .*/no end/' >watched
+tr -d '\n\r' <plain >a
+tr -d '\n\r' <watched >b
+cmp a b && echo 'the same bytes on a terminal'
+head -1 watched
