@@ -74,7 +74,7 @@ int cmd_exec(const struct settings *given)
     if (!settings->word_count)
         return message_invalid("exec: no command given, expected exec [OPTION...] -- CMD [ARG...]");
     own.from_words = !settings->model;
-    code = run_model(settings, RUN_JSON, 0, &run, &title);
+    code = run_model(settings, RUN_JSON | RUN_BRIEF, 0, &run, &title);
     if (run.json && code != MEMPLAN_FITS)
         explain(settings, &run, title, code);
     else if (code != MEMPLAN_FITS && may_run(settings, code))

@@ -154,6 +154,25 @@ static enum memplan_status load_calibration(const struct settings *settings,
     return status;
 }
 
+static enum memplan_status estimate_plan(const struct memplan_plan *plan,
+                                         struct memplan_options *options, unsigned want,
+                                         struct run *run, struct memplan_error *err)
+{
+    enum memplan_status status;
+
+    options->verdict_only = (want & RUN_BRIEF) != 0;
+    status = memplan_estimate(plan, options, &run->report, err);
+    if (!status && options->verdict_only && run_verdict(run) == MEMPLAN_FITS)
+        return MEMPLAN_OK;
+    if (!status && options->verdict_only) {
+        memplan_report_free(run->report);
+        run->report = NULL;
+        options->verdict_only = 0;
+        status = memplan_estimate(plan, options, &run->report, err);
+    }
+    return !status && (want & RUN_JSON) ? read_json(run, err) : status;
+}
+
 enum memplan_status run_plan(const struct settings *settings, struct memplan_plan *plan,
                              unsigned want, uint32_t stage, struct run *run,
                              struct memplan_error *err)
@@ -176,9 +195,7 @@ enum memplan_status run_plan(const struct settings *settings, struct memplan_pla
         status = load_calibration(settings, &calibration, err);
     options.calibration = calibration;
     if (!status && !run->json)
-        status = memplan_estimate(plan, &options, &run->report, err);
-    if (!status && !run->json && (want & RUN_JSON))
-        status = read_json(run, err);
+        status = estimate_plan(plan, &options, want, run, err);
     memplan_calibration_free(calibration);
     if (status)
         run_free(run);

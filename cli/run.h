@@ -19,6 +19,7 @@ struct run {
 enum run_want {
     RUN_JSON = 1 << 0,
     RUN_SUGGESTIONS = 1 << 1,
+    RUN_BRIEF = 1 << 2, /* where it fits nothing else is needed, which takes a part of the time */
 };
 
 /** The plan in *input as settings change it. *plan_out is new. On failure *err is filled. */

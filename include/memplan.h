@@ -114,6 +114,9 @@ struct memplan_options {
         peaks_only; /**< 1: live, allocated, reserved and the verdict alone: neither the band of
                        needs nor what the peak is made of, nor suggestions. A part of the time */
     const struct memplan_calibration *calibration; /**< to correct by; NULL: none. Borrowed */
+    uint32_t verdict_only; /**< 1: as peaks_only, and no more than the same verdict takes: where
+                              every alternative fits, or none does, the observations are not used
+                              and survival_probability is a bound, not a figure */
 };
 
 /** Stages that can be dumped. */

@@ -2,6 +2,7 @@
 /* From a spec to a verdict: the stages in their order. */
 #include "pipeline.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,14 @@ static int64_t farthest_reading(const struct mpl_plan *plan)
         if (plan->observations[i].sequence_length > farthest)
             farthest = plan->observations[i].sequence_length;
     return farthest;
+}
+
+static bool has_readings_elsewhere(const struct mpl_plan *plan)
+{
+    for (uint32_t i = 0; i < plan->observation_count; i++)
+        if (plan->observations[i].has_set)
+            return true;
+    return false;
 }
 
 static enum memplan_status bind(struct pipeline *p, size_t combination)
@@ -90,8 +99,11 @@ static enum memplan_status judge(struct pipeline *p, struct mpl_alternative *a)
                          (double)p->plan->training.sequence_length,
                          (double)a->estimate.unlimited.allocated_peak, &capacity, &judged.error);
     a->error = judged.error;
+    if (p->report->has_bounds)
+        judged.risk = judged.enough = p->report->risk;
     status = mpl_survival_judge(&judged, &survival, p->err);
     a->survival = survival.probability;
+    a->survival_at_least = survival.at_least;
     return status;
 }
 
@@ -139,7 +151,7 @@ static enum memplan_status estimate(struct pipeline *p, struct mpl_alternative *
     correct(p, a);
     a->error = mpl_accuracy_error(&p->report->accuracy, p->plan->training.sequence_length,
                                   p->report->farthest_reading);
-    a->survival = -1;
+    a->survival = a->survival_at_least = -1;
     return a->capacity.state == MPL_CAPACITY_KNOWN ? judge(p, a) : MEMPLAN_OK;
 }
 
@@ -283,7 +295,7 @@ static enum memplan_status start(struct pipeline *p)
 
     report->risk = p->options && p->options->risk > 0 ? p->options->risk : DEFAULT_RISK;
     report->has_all_ranks = p->options && p->options->all_ranks;
-    report->has_peaks_only = p->options && p->options->peaks_only;
+    report->has_peaks_only = p->options && (p->options->peaks_only || p->options->verdict_only);
     report->calibration = p->calibration;
     report->is_calibrated = p->calibration != NULL;
     if (id)
@@ -296,6 +308,10 @@ static enum memplan_status start(struct pipeline *p)
         report->plan.observation_count > 0 && !(p->options && p->options->ignore_readings);
     if (report->uses_readings)
         report->farthest_reading = farthest_reading(&report->plan);
+    /* A calibration weighs by its own readings, and one that was made elsewhere, on another card
+     * or with other groups, may be of what cannot be modelled: these are never left out. */
+    report->has_bounds = p->options && p->options->verdict_only && !p->calibration &&
+                         !(report->uses_readings && has_readings_elsewhere(&report->plan));
     return MEMPLAN_OK;
 }
 
@@ -321,12 +337,71 @@ static enum memplan_status finish(struct pipeline *p)
     return dump(p);
 }
 
+/* A run that failed may make needs higher than they were computed. */
+static bool has_failures(const struct memplan_report *report)
+{
+    for (uint32_t o = 0; report->uses_readings && o < report->plan.observation_count; o++)
+        if (report->plan.observations[o].outcome == MPL_OUTCOME_OOM)
+            return true;
+    return false;
+}
+
+/* Whether all alternatives have one verdict whatever their weights are; then readings, which tell
+ * the alternatives apart, have nothing to tell. */
+static bool is_settled(struct memplan_report *report)
+{
+    double low = 1, high = 0;
+
+    for (size_t i = 0; i < report->alternative_count; i++) {
+        if (report->alternatives[i].survival < 0)
+            return false;
+        low = fmin(low, report->alternatives[i].survival_at_least);
+        high = fmax(high, report->alternatives[i].survival);
+    }
+    if (mpl_verdict_of(low, report->risk) == MEMPLAN_FITS && !has_failures(report))
+        for (size_t i = 0; i < report->alternative_count; i++)
+            report->alternatives[i].survival = report->alternatives[i].survival_at_least;
+    else if (mpl_verdict_of(high, report->risk) != MEMPLAN_DOES_NOT_FIT)
+        return false;
+    return true;
+}
+
+/* Readings must be sound even where nothing is asked of them. */
+static enum memplan_status check_readings(struct pipeline *p)
+{
+    enum memplan_status status = MEMPLAN_OK;
+
+    p->bound = UNBOUND;
+    for (size_t i = 0; i < p->report->alternative_count; i++)
+        for (uint32_t o = 0; o < p->report->plan.observation_count && !status; o++)
+            status = mpl_spec_bind_reading(p->spec, p->report->alternatives[i].combination, o,
+                                           p->plan, p->err);
+    return status;
+}
+
+/* The estimates as they must be where bounds did not settle the verdict. */
+static enum memplan_status estimate_again(struct pipeline *p)
+{
+    p->report->has_bounds = false;
+    return estimate_all(p);
+}
+
 static enum memplan_status run_stages(struct pipeline *p)
 {
+    struct memplan_report *report = p->report;
     enum memplan_status status;
 
-    if ((status = start(p)) || (status = estimate_all(p)) || (status = weigh(p)) ||
-        (status = judge_again(p)))
+    if ((status = start(p)) || (status = estimate_all(p)))
+        return status;
+    if (report->has_bounds && is_settled(report)) {
+        if (report->uses_readings && (status = check_readings(p)))
+            return status;
+        report->uses_readings = false;
+        return finish(p);
+    }
+    if (report->has_bounds && (status = estimate_again(p)))
+        return status;
+    if ((status = weigh(p)) || (status = judge_again(p)))
         return status;
     return finish(p);
 }

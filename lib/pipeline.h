@@ -41,8 +41,9 @@ struct mpl_alternative {
     struct mpl_capacity capacity;
     struct mpl_correction correction; /* of a calibration; not known without one */
     double error;                     /* relative, at the plan's length */
-    double survival;                  /* -1 without a device */
-    double weight;                    /* of the readings; over all kept ones they add up to 1 */
+    double survival;                  /* -1 without a device; with has_bounds the most it can be */
+    double survival_at_least;
+    double weight; /* of the readings; over all kept ones they add up to 1 */
     bool is_excluded;
     char excluded_by[192];
     struct mpl_prediction *predictions; /* one for each reading; arena memory */
@@ -79,6 +80,7 @@ struct memplan_report {
     char id[128];
     double risk;
     bool uses_readings, has_all_ranks, has_peaks_only;
+    bool has_bounds; /* survival is known well enough for the verdict, and no better */
     enum mpl_openness openness;
     struct mpl_accuracy accuracy;              /* of verdicts */
     const struct mpl_calibration *calibration; /* borrowed while the stages run; NULL: none */

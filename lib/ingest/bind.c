@@ -402,7 +402,8 @@ static enum memplan_status bind_imported(const struct binding *b, struct memplan
 
 static enum memplan_status bind(struct binding *b, struct memplan_error *err)
 {
-    enum memplan_status status = mpl_spec_check_names(b->spec->document, err);
+    enum memplan_status status =
+        b->spec->has_known_names ? MEMPLAN_OK : mpl_spec_check_names(b->spec->document, err);
 
     memset(b->plan, 0, sizeof(*b->plan));
     if (b->notes)

@@ -19,7 +19,8 @@ struct mpl_axis {
 
 struct mpl_spec {
     json_t *document;
-    bool is_bare; /* was a config.json: pointers leave "/model" out */
+    bool is_bare;         /* was a config.json: pointers leave "/model" out */
+    bool has_known_names; /* mpl_spec_check_names finds nothing in the document */
     char source[128];
     struct mpl_axis axes[MPL_FIELD_LIMIT];
     size_t axis_count, combination_count;

@@ -31,6 +31,8 @@ struct mpl_preset mpl_preset_of(const struct mpl_preset_facts *facts)
         release_of(facts->name && strcmp(facts->name, ACCELERATE) == 0 ? preset.version
                    : facts->accelerate                                 ? facts->accelerate
                                        : mpl_framework_newest(ACCELERATE));
+    if (facts->name)
+        preset.rows = mpl_framework_rows(facts->name, &preset.row_count);
     preset.run.strategy = mpl_framework_strategy(facts->strategy ? facts->strategy : "none");
     return preset;
 }
@@ -38,7 +40,7 @@ struct mpl_preset mpl_preset_of(const struct mpl_preset_facts *facts)
 const struct mpl_framework_default *mpl_preset_row(const struct mpl_preset *preset,
                                                    const char *path)
 {
-    return preset->framework ? mpl_framework_default(preset->framework, &preset->run, path) : NULL;
+    return mpl_framework_default(preset->rows, preset->row_count, &preset->run, path);
 }
 
 static const struct {

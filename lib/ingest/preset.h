@@ -12,6 +12,8 @@ struct mpl_preset {
     const char *framework; /* NULL: a plain loop */
     const char *version;   /* NULL: the framework has none of its own */
     struct mpl_framework_run run;
+    const struct mpl_framework_default *rows; /* of the framework */
+    size_t row_count;
 };
 
 /** Of a plan, as texts that must live as long as the result; NULL: not given. */

@@ -84,6 +84,7 @@ static enum memplan_status read_document(struct mpl_spec *spec, const void *json
     status = mpl_spec_move_names(spec->document, err);
     if (!status)
         status = mpl_spec_find_axes(spec, err);
+    spec->has_known_names = mpl_spec_check_names(spec->document, NULL) == MEMPLAN_OK;
     return status ? status : parse_fallbacks(spec, err);
 }
 
@@ -195,6 +196,7 @@ static enum memplan_status replace_document(struct mpl_spec *spec, json_t *docum
         return status;
     }
     json_decref(old);
+    spec->has_known_names = mpl_spec_check_names(spec->document, NULL) == MEMPLAN_OK;
     return MEMPLAN_OK;
 }
 

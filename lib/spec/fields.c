@@ -656,7 +656,7 @@ const struct mpl_field *mpl_field_at(size_t i)
 const struct mpl_field *mpl_field_find(const char *path)
 {
     for (size_t i = 0; i < FIELD_COUNT; i++)
-        if (strcmp(field_table[i].path, path) == 0)
+        if (field_table[i].path[0] == path[0] && strcmp(field_table[i].path, path) == 0)
             return &field_table[i];
     return NULL;
 }

@@ -181,9 +181,9 @@ static size_t edit_distance(const char *a, const char *b)
     return row[len];
 }
 
-/** Best level and smallest distance over a row's name and aliases. */
+/** Best level over a row's name and aliases, and where it is wanted the smallest distance. */
 static enum level judge(const struct mpl_device_row *row, const struct name *asked,
-                        size_t *distance_out)
+                        bool wants_distance, size_t *distance_out)
 {
     const char *text = row->name, *rest = row->aliases;
     enum level best = LEVEL_NONE;
@@ -195,7 +195,7 @@ static enum level judge(const struct mpl_device_row *row, const struct name *ask
 
         parse_name(&have, text, len);
         enum level level = compare(&have, asked, row->nominal_gb);
-        size_t distance = edit_distance(have.joined, asked->joined);
+        size_t distance = wants_distance ? edit_distance(have.joined, asked->joined) : SIZE_MAX;
 
         if (level > best)
             best = level;
@@ -236,8 +236,9 @@ static void list_names(const struct candidates *found, char *remark, size_t rema
     }
 }
 
-/** Rows at the highest level; for a level of none, those within two fifths of the letters. */
-static enum level collect(const struct name *asked, struct candidates *found)
+/** Rows at the highest level; for a level of none, those within two fifths of the letters, where
+ * distances are wanted. */
+static enum level collect(const struct name *asked, bool wants_distance, struct candidates *found)
 {
     size_t nearest = strlen(asked->joined) * 2 / 5;
     bool wants_slice = names_slice(asked);
@@ -246,7 +247,7 @@ static enum level collect(const struct name *asked, struct candidates *found)
 
     for (size_t i = 0; (row = mpl_device_at(i)); i++) {
         size_t distance;
-        enum level level = judge(row, asked, &distance);
+        enum level level = judge(row, asked, wants_distance, &distance);
 
         if ((row->kind == MPL_DEVICE_SLICE) != wants_slice || level < best)
             continue;
@@ -273,7 +274,9 @@ const struct mpl_device_row *mpl_device_find(const char *name, enum mpl_device_m
         remark[0] = '\0';
     parse_name(&asked, name, strlen(name));
     if (asked.word_count)
-        level = collect(&asked, &found);
+        level = collect(&asked, false, &found);
+    if (asked.word_count && level == LEVEL_NONE) /* which takes most of the time */
+        level = collect(&asked, true, &found);
     if (level == LEVEL_NONE || (level != LEVEL_SAME && !found.have_equal_memory)) {
         *match_out = level == LEVEL_NONE ? MPL_DEVICE_UNKNOWN : MPL_DEVICE_AMBIGUOUS;
         list_names(&found, remark, remark_size);

@@ -115,17 +115,33 @@ static const struct framework *find_framework(const char *name)
     return NULL;
 }
 
-const struct mpl_framework_default *mpl_framework_default(const char *framework,
+size_t mpl_framework_row_count(void)
+{
+    return sizeof(default_table) / sizeof(default_table[0]);
+}
+
+const struct mpl_framework_default *mpl_framework_rows(const char *framework, size_t *count_out)
+{
+    const size_t count = mpl_framework_row_count();
+    size_t first = 0, end;
+
+    while (first < count && strcmp(default_table[first].framework, framework) != 0)
+        first++;
+    for (end = first; end < count && strcmp(default_table[end].framework, framework) == 0;)
+        end++;
+    *count_out = end - first;
+    return &default_table[first < count ? first : 0];
+}
+
+const struct mpl_framework_default *mpl_framework_default(const struct mpl_framework_default *rows,
+                                                          size_t count,
                                                           const struct mpl_framework_run *run,
                                                           const char *path)
 {
-    for (size_t i = 0; i < sizeof(default_table) / sizeof(default_table[0]); i++) {
-        const struct mpl_framework_default *row = &default_table[i];
-
-        if (strcmp(row->framework, framework) == 0 && strcmp(row->path, path) == 0 &&
-            applies(row, &run->releases) && suits(row, run))
-            return row;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rows[i].path, path) == 0 && applies(&rows[i], &run->releases) &&
+            suits(&rows[i], run))
+            return &rows[i];
     return NULL;
 }
 

@@ -47,8 +47,15 @@ struct mpl_framework_default {
     const char *unless; /* not where this field is given: the trainer has one argument for both */
 };
 
-/** What the framework sets for a field, or NULL: no more than a plain loop. */
-const struct mpl_framework_default *mpl_framework_default(const char *framework,
+/** The rows of a framework, which stand together; *count_out 0: there are none. */
+const struct mpl_framework_default *mpl_framework_rows(const char *framework, size_t *count_out);
+
+/** Rows of all frameworks together. */
+size_t mpl_framework_row_count(void);
+
+/** What a framework sets for a field, of its rows; NULL: no more than a plain loop. */
+const struct mpl_framework_default *mpl_framework_default(const struct mpl_framework_default *rows,
+                                                          size_t count,
                                                           const struct mpl_framework_run *run,
                                                           const char *path);
 

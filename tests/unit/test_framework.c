@@ -7,11 +7,21 @@
 #include "table/framework.h"
 #include "test.h"
 
+static const struct mpl_framework_default *row_of(const char *framework,
+                                                  const struct mpl_framework_run *run,
+                                                  const char *path)
+{
+    size_t count = 0;
+    const struct mpl_framework_default *rows = mpl_framework_rows(framework, &count);
+
+    return mpl_framework_default(rows, count, run, path);
+}
+
 static const char *json_of(const char *framework, struct mpl_release release, const char *path)
 {
     const struct mpl_framework_run run = {.releases = {release, {5, 24}, {2, 14}, {1, 15}},
                                           .strategy = MPL_PRESET_ON_NONE};
-    const struct mpl_framework_default *row = mpl_framework_default(framework, &run, path);
+    const struct mpl_framework_default *row = row_of(framework, &run, path);
 
     return row ? row->json : "none";
 }
@@ -37,12 +47,39 @@ START_TEST(the_fused_optimizer_needs_both_releases)
     struct mpl_framework_run run = {
         {{1, 16}, {4, 54}, {2, 8}, {1, 15}}, MPL_PRESET_ON_NONE, false, false, NULL};
 
-    ck_assert_ptr_nonnull(mpl_framework_default("trl-sft", &run, "training.optimizer.fused"));
+    ck_assert_ptr_nonnull(row_of("trl-sft", &run, "training.optimizer.fused"));
     run.releases.pytorch = (struct mpl_release){2, 7};
-    ck_assert_ptr_null(mpl_framework_default("trl-sft", &run, "training.optimizer.fused"));
+    ck_assert_ptr_null(row_of("trl-sft", &run, "training.optimizer.fused"));
     run.releases.pytorch = (struct mpl_release){2, 8};
     run.releases.transformers = (struct mpl_release){4, 53};
-    ck_assert_ptr_null(mpl_framework_default("trl-sft", &run, "training.optimizer.fused"));
+    ck_assert_ptr_null(row_of("trl-sft", &run, "training.optimizer.fused"));
+}
+END_TEST
+
+/* The rows are found by their ends: a framework whose rows stood in two places would lose some. */
+START_TEST(rows_of_a_framework_stand_together)
+{
+    static const char *const names[] = {"transformers-trainer",
+                                        "trl-sft",
+                                        "accelerate",
+                                        "axolotl",
+                                        "llamafactory",
+                                        "torchtitan",
+                                        "torchtune",
+                                        "lightning",
+                                        "deepspeed",
+                                        "speculators",
+                                        "eagle",
+                                        "medusa"};
+    size_t total = 0, count;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        mpl_framework_rows(names[i], &count);
+        total += count;
+    }
+    ck_assert_uint_eq(total, mpl_framework_row_count());
+    mpl_framework_rows("nonesuch", &count);
+    ck_assert_uint_eq(count, 0);
 }
 END_TEST
 
@@ -249,6 +286,7 @@ int main(void)
 
     tcase_add_test(tcase, a_release_has_its_own_row);
     tcase_add_test(tcase, the_fused_optimizer_needs_both_releases);
+    tcase_add_test(tcase, rows_of_a_framework_stand_together);
     tcase_add_test(tcase, no_framework_has_none);
     tcase_add_test(tcase, a_plan_that_names_a_trainer_has_its_defaults);
     tcase_add_test(tcase, what_the_plan_says_stands_above_them);
