@@ -38,6 +38,7 @@ int cmd_read_log(const struct settings *settings);
 int cmd_record(const struct settings *settings);
 int cmd_history(const struct settings *settings);
 int cmd_next(const struct settings *settings);
+int cmd_completion(const struct settings *settings);
 int cmd_schema(const struct settings *settings);
 int cmd_help(const struct settings *settings);
 

@@ -1,4 +1,4 @@
-for command in estimate check exec review max min sweep calibrate pack probe replay import list read-log record history next schema help; do
+for command in estimate check exec review max min sweep calibrate pack probe replay import list read-log record history next schema completion help; do
     memplan $command --help
     echo
 done

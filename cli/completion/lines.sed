@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: MIT
+# Each line becomes a C string and a comma.
+s/[\\"]/\\&/g
+s/.*/"&",/
