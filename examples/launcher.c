@@ -1,45 +1,83 @@
 /* SPDX-License-Identifier: MIT */
-/* A launcher that asks before it launches: usage: launcher PLAN [SEQUENCE_LENGTH]. */
+/*
+ * A launcher that asks before it launches:
+ *
+ *     launcher PLAN [FIELD=VALUE...] -- COMMAND [ARG...]
+ *
+ * becomes COMMAND when the plan fits, and else ends with the verdict as its exit code (3, 4 or 5)
+ * and one line on standard error. Built against the installed library:
+ *
+ *     cc -o launcher launcher.c $(pkg-config --cflags --libs memplan)
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <errno.h>
 #include <memplan.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #define MOST_BYTES (1 << 20) /* more than any plan written by hand */
+#define INVALID    2         /* exit codes besides those of the verdict, as memplan exec has them */
+#define NOT_FOUND  127
 
-/* Reads a whole file; new, or NULL. The library itself opens no files. */
-static char *read_file(const char *path, size_t *len)
+struct command_line {
+    const char *plan;
+    char **assignments; /* up to the "--" */
+    char **command;     /* ends in NULL, as execvp wants it */
+};
+
+static int read_command_line(int argc, char **argv, struct command_line *line)
+{
+    int at = 2;
+
+    while (at < argc && strcmp(argv[at], "--") != 0)
+        at++;
+    if (at + 1 >= argc) {
+        fprintf(stderr, "usage: launcher PLAN [FIELD=VALUE...] -- COMMAND [ARG...]\n");
+        return INVALID;
+    }
+    *line = (struct command_line){argv[1], argv + 2, argv + at + 1};
+    return 0;
+}
+
+static enum memplan_status fail(struct memplan_error *err, const char *text)
+{
+    *err = (struct memplan_error){.status = MEMPLAN_ERR_VALUE};
+    snprintf(err->text, sizeof(err->text), "%s", text);
+    return err->status;
+}
+
+/* The library itself opens no files. */
+static enum memplan_status load(const char *path, struct memplan_plan **plan,
+                                struct memplan_error *err)
 {
     FILE *file = fopen(path, "rb");
     char *text = file ? malloc(MOST_BYTES) : NULL;
+    size_t len = text ? fread(text, 1, MOST_BYTES, file) : 0;
+    enum memplan_status status;
 
-    if (text)
-        *len = fread(text, 1, MOST_BYTES, file);
+    if (!text || ferror(file) || len == MOST_BYTES)
+        status = fail(err, len == MOST_BYTES ? "the file is too large" : "the file cannot be read");
+    else
+        status = memplan_plan_load(text, len, path, plan, err);
+    free(text);
     if (file)
         fclose(file);
-    return text;
+    return status;
 }
 
-static enum memplan_status estimate(const char *path, const char *length,
-                                    struct memplan_report **report, struct memplan_error *err)
+static enum memplan_status estimate(const struct command_line *line, struct memplan_report **report,
+                                    struct memplan_error *err)
 {
-    /* Only the verdict is wanted: the search for what would fit is left out. */
-    struct memplan_options options = {.size = sizeof(options), .no_suggestions = 1};
+    /* No figure is printed of a run that fits, so that the verdict is all that is asked for. */
+    struct memplan_options options = {.size = sizeof(options), .verdict_only = 1};
     struct memplan_plan *plan = NULL;
-    enum memplan_status status;
-    size_t len = 0;
-    char *text = read_file(path, &len);
-    char assignment[64];
+    enum memplan_status status = load(line->plan, &plan, err);
 
-    if (!text) {
-        snprintf(err->text, sizeof(err->text), "the file cannot be read");
-        return err->status = MEMPLAN_ERR_VALUE;
-    }
-    status = memplan_plan_load(text, len, path, &plan, err);
-    free(text);
-    if (!status && length) {
-        snprintf(assignment, sizeof(assignment), "training.sequence_length=%s", length);
-        status = memplan_plan_set(plan, assignment, err);
-    }
+    for (char **one = line->assignments; !status && strcmp(*one, "--") != 0; one++)
+        status = memplan_plan_set(plan, *one, err);
     if (!status)
         status = memplan_estimate(plan, &options, report, err);
     memplan_plan_free(plan);
@@ -48,28 +86,25 @@ static enum memplan_status estimate(const char *path, const char *length,
 
 int main(int argc, char **argv)
 {
-    struct memplan_summary summary = {.size = sizeof(summary)};
     struct memplan_report *report = NULL;
-    struct memplan_error err = {0};
-    enum memplan_verdict verdict;
+    struct command_line line;
+    struct memplan_error err;
+    int code = read_command_line(argc, argv, &line);
 
-    if (argc < 2) {
-        fprintf(stderr, "usage: launcher PLAN [SEQUENCE_LENGTH]\n");
-        return 2;
+    if (code)
+        return code;
+    if (estimate(&line, &report, &err)) {
+        fprintf(stderr, "launcher: %s: %s%s%s\n", line.plan, err.path, *err.path ? ": " : "",
+                err.text);
+        return err.status == MEMPLAN_ERR_UNSUPPORTED ? MEMPLAN_CANNOT_TELL : INVALID;
     }
-    if (estimate(argv[1], argc > 2 ? argv[2] : NULL, &report, &err) ||
-        memplan_report_summary(report, &summary, &err)) {
-        fprintf(stderr, "launcher: %s: %s %s\n", argv[1], err.path, err.text);
-        memplan_report_free(report);
-        return err.status == MEMPLAN_ERR_UNSUPPORTED ? MEMPLAN_CANNOT_TELL : 2;
-    }
-    verdict = memplan_report_verdict(report);
-    if (verdict == MEMPLAN_FITS)
-        printf("would launch: %.1f of %.1f GiB at most\n",
-               (double)summary.needs_high_bytes / 1073741824.0,
-               (double)summary.usable_bytes / 1073741824.0);
-    else
-        printf("refused: %s\n", memplan_report_reason(report));
+    code = (int)memplan_report_verdict(report);
+    if (code != MEMPLAN_FITS)
+        fprintf(stderr, "launcher: refused: %s\n", memplan_report_reason(report));
     memplan_report_free(report);
-    return (int)verdict;
+    if (code != MEMPLAN_FITS)
+        return code;
+    execvp(line.command[0], line.command);
+    fprintf(stderr, "launcher: %s: %s\n", line.command[0], strerror(errno));
+    return NOT_FOUND;
 }

@@ -27,11 +27,24 @@ expect() {
     fi
 }
 
-expect 'launcher launches what fits' 0 'would launch: ' "$launcher" "$plan" 2048
-expect 'launcher refuses what does not' 3 'refused: ' "$launcher" "$plan" 131072
-expect 'launcher names the field at fault' 2 '/training/sequence_length' "$launcher" "$plan" -5
-expect 'launcher without a file' 2 'cannot be read' "$launcher" "$work/none.json"
+# Becomes the command, whose words and exit code are its own, or does not start it at all.
+length=training.sequence_length
+run="sh -c"
+expect 'launcher becomes what fits' 41 'ran a  b' \
+    "$launcher" "$plan" $length=1024 $length=2048 -- $run 'echo "ran $0"; exit 41' 'a  b'
+expect 'launcher refuses what does not' 3 'launcher: refused: It does not fit' \
+    "$launcher" "$plan" $length=131072 -- touch "$work/started"
+expect 'launcher cannot tell without a card' 5 'Cannot tell' \
+    "$launcher" "$plan" device=null -- touch "$work/started"
+expect 'launcher names the field at fault' 2 "$length" \
+    "$launcher" "$plan" $length=-5 -- touch "$work/started"
+expect 'launcher without a file' 2 'cannot be read' \
+    "$launcher" "$work/none.json" -- touch "$work/started"
+expect 'launcher without a command' 2 'usage: ' "$launcher" "$plan" --
 expect 'launcher without arguments' 2 'usage: ' "$launcher"
+expect 'what was refused was not started' 0 'nothing' \
+    sh -c 'test -e "$1" || echo nothing' sh "$work/started"
+expect 'a command that does not exist' 127 'No such file' "$launcher" "$plan" $length=1024 -- "$work/none"
 
 if [ -n "$memplan" ]; then
     mkdir "$work/bin"
