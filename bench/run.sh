@@ -19,6 +19,19 @@ row 'memplan --model llama-3-8b' "$memplan" --model llama-3-8b
 row 'memplan check eagle3' "$memplan" check eagle3
 row 'memplan check eagle3, one alternative' "$memplan" check --set model.head_dim=112 \
     --set software.pytorch=2.14.1 --set training.python_gc=auto eagle3
+# What a command costs more behind exec: less the first row, true alone.
+job=$MEMPLAN_MODELS/../tests/golden/import/job-6.sh
+run_exec() {
+    name=$1
+    shift
+    row "memplan exec $name" "$memplan" exec --no-ledger "$@" -- true
+}
+run_exec 'llama-3-8b, 1024 tokens' --model llama-3-8b --seq 1024
+run_exec 'llama-3-8b, FSDP2 of 8' --model llama-3-8b --seq 4096 --gpus 8 --set parallelism.strategy=fsdp2
+run_exec eagle3 --model eagle3
+run_exec 'job.sh, 1 micro batch' --model "$job" --gpu 'H100 80GB HBM3' \
+    --set training.gradient_accumulation_steps=1
+run_exec 'job.sh, 8 micro batches' --model "$job" --gpu 'H100 80GB HBM3'
 row 'memplan --model eagle3' "$memplan" --model eagle3
 row 'memplan --model eagle3 --seq 24576' "$memplan" --model eagle3 --seq 24576
 # Two gigabytes without a message, through a pipe, and 20 MB of words that messages hold.
