@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Golden cases: NAME.cmd is a shell script that calls memplan; NAME.out is all it printed, and its
 # exit code. Cases run in a scratch folder with $GOLDEN (the folder of the cases) and the presets.
-# UPDATE_GOLDEN=1 writes the expected files anew. Prints TAP.
+# UPDATE_GOLDEN=1 writes the expected files anew; cases named in
+# $SKIP_GOLDEN are left out. Prints TAP.
 # usage: run-golden.sh PROGRAM FOLDER [NAME...]
 set -u
 program=$(realpath "$1") GOLDEN=$(realpath "$2")
@@ -24,6 +25,12 @@ for case in "$@"; do
     name=$(basename "$case" .cmd)
     [ -f "$GOLDEN/$name.cmd" ] || continue
     n=$((n + 1))
+    case " ${SKIP_GOLDEN:-} " in
+    *" $name "*)
+        echo "ok $n - $name # SKIP not in this build"
+        continue
+        ;;
+    esac
     mkdir "$work/run"
     (cd "$work/run" && sh "$GOLDEN/$name.cmd" >"$work/stdout" 2>"$work/stderr" </dev/null)
     code=$?

@@ -40,16 +40,28 @@ static const struct format formats[] = {
       "fsdp_state_dict_type", "backward_prefetch", "limit_all_gathers"}},
 };
 
+/* The one format of TOML, by its sections. */
+static const struct format titan = {&mpl_import_torchtitan,
+                                    "import.read_torchtitan",
+                                    {"training", "parallelism", "activation_checkpoint", "model"}};
+
 static const char model_name[] = "config.json of a model",
                   whole_name[] = "config.json of a model of text and more", plan_name[] = "plan",
                   job_name[] = "job script", toml_name[] = "TOML";
 
+static bool is_of(const struct format *format, const json_t *root)
+{
+    for (size_t k = 0; k < 10 && format->keys[k]; k++)
+        if (json_object_get(root, format->keys[k]))
+            return true;
+    return false;
+}
+
 static const struct format *find_format(const json_t *root)
 {
     for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
-        for (size_t k = 0; k < 10 && formats[i].keys[k]; k++)
-            if (json_object_get(root, formats[i].keys[k]))
-                return &formats[i];
+        if (is_of(&formats[i], root))
+            return &formats[i];
     return NULL;
 }
 
@@ -147,7 +159,20 @@ enum memplan_status mpl_import_read_text(const char *file, const char *text, siz
                               : mpl_import_read_yaml(file, text, len, doc, err);
 }
 
-/* Reads text as what it looks like. doc is empty for a job script and for TOML. */
+static enum memplan_status read_toml(const char *file, const char *text, size_t len,
+                                     struct mpl_import_doc *doc, const char **name_out,
+                                     const struct format **format_out, struct memplan_error *err)
+{
+    enum memplan_status status = mpl_import_read_toml(file, text, len, doc, err);
+
+    if (!status && is_of(&titan, doc->root)) {
+        *format_out = &titan;
+        *name_out = titan.reader->name;
+    }
+    return status;
+}
+
+/* Reads text as what it looks like. doc is empty for a job script. */
 static enum memplan_status read_doc(const char *file, const char *text, size_t len,
                                     struct mpl_import_doc *doc, const char **name_out,
                                     const struct format **format_out, struct memplan_error *err)
@@ -157,12 +182,12 @@ static enum memplan_status read_doc(const char *file, const char *text, size_t l
     *doc = (struct mpl_import_doc){0};
     *format_out = NULL;
     *name_out = NULL;
-    if (!is_json(text, len) && mpl_import_is_job(text, len))
+    if (!is_json(text, len) && mpl_import_is_job(text, len)) {
         *name_out = job_name;
-    else if (!is_json(text, len) && is_toml(text, len))
-        *name_out = toml_name;
-    if (*name_out)
         return MEMPLAN_OK;
+    }
+    if (!is_json(text, len) && is_toml(text, len))
+        return read_toml(file, text, len, doc, name_out, format_out, err);
     status = mpl_import_read_text(file, text, len, doc, err);
     if (!status)
         *name_out = name_of(doc->root, format_out);
@@ -175,8 +200,10 @@ const char *mpl_import_format(const char *text, size_t len)
     struct mpl_import_doc doc;
     const char *name;
 
-    if (len > MPL_IMPORT_MOST_BYTES || read_doc("", text, len, &doc, &name, &format, NULL))
+    if (len > MPL_IMPORT_MOST_BYTES)
         return NULL;
+    if (read_doc("", text, len, &doc, &name, &format, NULL)) /* TOML is told, and then refused */
+        return is_json(text, len) || !is_toml(text, len) ? NULL : toml_name;
     mpl_import_doc_free(&doc);
     return name;
 }
@@ -239,6 +266,8 @@ enum memplan_status mpl_import_take_doc(struct mpl_import *import, const struct 
     for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
         if (formats[i].reader == reader)
             status = mpl_import_set_text(import, &place, formats[i].fact, "true", err);
+    if (!status && titan.reader == reader)
+        status = mpl_import_set_text(import, &place, titan.fact, "true", err);
     if (!status && reader == &mpl_import_deepspeed && has_auto(doc->root))
         status = mpl_import_set_text(import, &place, "import.auto", "true", err);
     return status ? status : mpl_import_walk(import, doc, doc->root, "", reader, err);
@@ -265,9 +294,6 @@ static enum memplan_status take_file(struct mpl_import *import,
         status = take_model(import, &doc, err);
     else if (format)
         status = mpl_import_take_doc(import, &doc, format->reader, err);
-    else if (name == toml_name)
-        status =
-            mpl_import_fail(&place, MEMPLAN_ERR_UNSUPPORTED, err, "TOML (torchtitan) is not read");
     else if (name == plan_name)
         status = mpl_import_fail(&place, MEMPLAN_ERR_VALUE, err,
                                  "a plan, expected a configuration of a trainer");
@@ -275,8 +301,8 @@ static enum memplan_status take_file(struct mpl_import *import,
         status = mpl_import_fail(
             &place, MEMPLAN_ERR_VALUE, err,
             "not a configuration that is known; expected a config.json, adapter_config.json, "
-            "TrainingArguments, DeepSpeed, accelerate, FSDP, axolotl, LLaMA-Factory or a job "
-            "script");
+            "TrainingArguments, DeepSpeed, accelerate, FSDP, axolotl, LLaMA-Factory, torchtitan or "
+            "a job script");
     mpl_import_doc_free(&doc);
     return status;
 }

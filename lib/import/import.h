@@ -90,11 +90,12 @@ extern const struct mpl_import_reader mpl_import_axolotl;
 extern const struct mpl_import_reader mpl_import_llamafactory;
 extern const struct mpl_import_reader mpl_import_speculators;
 extern const struct mpl_import_reader mpl_import_megatron;
+extern const struct mpl_import_reader mpl_import_torchtitan;
 extern const struct mpl_import_word mpl_import_dtypes[];
 extern const struct mpl_import_word mpl_import_optimizers[];
 extern const struct mpl_import_word mpl_import_checkpointing[];
 
-/* ---- documents (json.c, yaml.c) ---- */
+/* ---- documents (json.c, yaml.c, toml.c) ---- */
 
 enum memplan_status mpl_import_read_json(const char *file, const char *text, size_t len,
                                          struct mpl_import_doc *doc, struct memplan_error *err);
@@ -102,6 +103,9 @@ enum memplan_status mpl_import_read_yaml(const char *file, const char *text, siz
                                          struct mpl_import_doc *doc, struct memplan_error *err);
 /** The one that the text looks like. (import.c) */
 enum memplan_status mpl_import_read_text(const char *file, const char *text, size_t len,
+                                         struct mpl_import_doc *doc, struct memplan_error *err);
+/** Fails where there was no toml++ at build time (toml_absent.c). */
+enum memplan_status mpl_import_read_toml(const char *file, const char *text, size_t len,
                                          struct mpl_import_doc *doc, struct memplan_error *err);
 void mpl_import_doc_free(struct mpl_import_doc *doc);
 

@@ -27,6 +27,7 @@ static enum memplan_status settle_framework(struct mpl_import *import, struct me
         const char *fact, *json;
     } frameworks[] = {
         {"import.read_speculators", "\"speculators\""},
+        {"import.read_torchtitan", "\"torchtitan\""},
         {"import.read_axolotl", "\"axolotl\""},
         {"import.read_llamafactory", "\"llamafactory\""},
         {"import.sft", "\"trl-sft\""},
@@ -384,9 +385,9 @@ static void drop_other_strategies(struct mpl_import *import)
 enum memplan_status mpl_import_settle(struct mpl_import *import, struct memplan_error *err)
 {
     enum memplan_status (*const steps[])(struct mpl_import *, struct memplan_error *) = {
-        settle_framework, settle_ranks,     mpl_settle_speculators, mpl_settle_megatron,
-        mpl_settle_trl,   settle_strategy,  mpl_settle_adapters,    mpl_settle_quantization,
-        settle_precision, settle_optimizer, settle_batch,
+        settle_framework,        settle_ranks,     mpl_settle_torchtitan, mpl_settle_speculators,
+        mpl_settle_megatron,     mpl_settle_trl,   settle_strategy,       mpl_settle_adapters,
+        mpl_settle_quantization, settle_precision, settle_optimizer,      settle_batch,
     };
     enum memplan_status status = MEMPLAN_OK;
 

@@ -27,4 +27,10 @@ enum memplan_status mpl_settle_trl(struct mpl_import *import, struct memplan_err
 enum memplan_status mpl_settle_speculators(struct mpl_import *import, struct memplan_error *err);
 enum memplan_status mpl_settle_megatron(struct mpl_import *import, struct memplan_error *err);
 
+/** What torchtitan makes of its configuration (settle_torchtitan.c), and its models
+ * (torchtitan_models.c). */
+enum memplan_status mpl_settle_torchtitan(struct mpl_import *import, struct memplan_error *err);
+enum memplan_status mpl_settle_torchtitan_model(struct mpl_import *import,
+                                                struct memplan_error *err);
+
 #endif

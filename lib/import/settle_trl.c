@@ -35,8 +35,9 @@ static enum memplan_status put_defaults(struct mpl_import *import, struct mempla
 
     if (!mpl_settle_has(import, "import.trl"))
         return MEMPLAN_OK;
-    MPL_SETTLE_NOTE(import, "checkpointing, formats and lengths that are not given are those of TRL "
-                            "1.16");
+    MPL_SETTLE_NOTE(import,
+                    "checkpointing, formats and lengths that are not given are those of TRL "
+                    "1.16");
     status = mpl_import_default(import, "training.activation_checkpointing", "\"full\"", err);
     if (!status && !mpl_settle_has(import, "import.fp16"))
         status = mpl_import_default(import, "import.bf16", "true", err);

@@ -14,5 +14,11 @@ nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | sed 's/@.*//' |
     grep -v -E '^(__asan_|__ubsan_|__odr_asan|_init$|_fini$)' | sort >"$work/exported" || true
 
 [ -s "$work/declared" ] || { echo "no declaration found in $2"; exit 1; }
+# The library of C++ is inside of it, where there is a static one.
+if readelf -d "$1" | grep -E 'NEEDED.*lib(stdc\+\+|gcc_s)' &&
+    echo 'int main(void) { return 0; }' | g++ -x c++ - -static-libstdc++ -o "$work/static" 2>"$work/log"; then
+    echo "$1 needs the C++ library to run"
+    exit 1
+fi
 grep -q "MEMPLAN_VERSION_STRING *\"$3\"" "$2" || { echo "$2: version is not $3"; exit 1; }
 diff -u "$work/declared" "$work/exported"

@@ -27,7 +27,6 @@ printf '{"peft_type": "LORA",\n "r": -4}\n' >rank.json
 printf '{"peft_type": "LORA", "r": 8,\n "target_modules": ".*(q|v)_proj"}\n' >regex.json
 printf '{"peft_type": "PREFIX_TUNING"}\n' >prefix.json
 printf '{"per_device_train_batch_size": 4,\n "optim": "lomo"}\n' >optim.json
-printf '[model]\nname = "llama3"\n[training]\nseq_len = 8192\n' >titan.toml
 printf '{"hello": 1}\n' >unknown.json
 printf '#!/bin/sh\necho hello\n' >no-launch.sh
 printf '#!/bin/sh\ntorchrun --nproc_per_node=-3 t.py --bf16\n' >count.sh
@@ -55,7 +54,7 @@ printf '#!/bin/sh\ntorchrun --nproc_per_node 2 t.py --bf16 \\\n --deepspeed cut.
 for file in laughs.yaml merge.yaml deep.yaml huge.yaml huge-real.yaml list.yaml twice.yaml cut.yaml \
     second.yaml not-utf8.yaml odd-key.yaml sequence.yaml adapter.yaml words.json twice.json \
     stage.json stage-0.json batch.json cut.json rank.json regex.json prefix.json optim.json \
-    titan.toml unknown.json no-launch.sh count.sh laughs.sh empty.yaml length.sh releases.sh \
+    unknown.json no-launch.sh count.sh laughs.sh empty.yaml length.sh releases.sh \
     embed.sh drafter.sh trl.sh vllm.sh tensor.sh global.sh heads.sh arrays.sh loop.sh inside.sh \
     fifo.sh device.sh named.sh; do
     refuse $file
