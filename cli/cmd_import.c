@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "import.h"
+#include "import_files.h"
 #include "message.h"
 
 static int write_plan(const char *path, const char *json)
@@ -27,23 +27,21 @@ static int write_plan(const char *path, const char *json)
 
 int cmd_import(const struct settings *settings)
 {
-    struct input inputs[IMPORT_MOST_FILES];
-    size_t count = 0;
+    struct import_files files = {0};
     char *json = NULL;
     int code = 0;
 
-    if (!settings->word_count || settings->word_count > IMPORT_MOST_FILES - 1)
-        return message_invalid("import: expected 1 to %d files", IMPORT_MOST_FILES - 1);
-    while (count < settings->word_count && !code) {
-        code = input_read_file(settings->words[count], IMPORT_MOST_BYTES, &inputs[count]);
-        count += code == 0;
-    }
+    if (!settings->word_count || settings->word_count > IMPORT_MOST_FILES - 2)
+        return message_invalid("import: expected 1 to %d files", IMPORT_MOST_FILES - 2);
+    for (size_t i = 0; i < settings->word_count && !code; i++)
+        code = import_files_add(&files, settings->words[i]);
     if (!code)
-        code = import_plan(inputs, count, settings->release, IMPORT_SAYS, &json);
+        code = import_files_end(&files);
+    if (!code)
+        code = import_plan(files.inputs, files.count, settings->release, IMPORT_SAYS, &json);
     if (!code)
         code = write_plan(settings->output, json);
     free(json);
-    while (count)
-        input_free(&inputs[--count]);
+    import_files_free(&files);
     return code;
 }

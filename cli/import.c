@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "import_files.h"
 #include "import_named.h"
 #include "message.h"
 #include "text.h"
@@ -241,4 +242,24 @@ int import_input(const char *release, unsigned how, struct input *input)
     input->text = json;
     input->len = strlen(json);
     return 0;
+}
+
+int import_folder(const char *path, struct input *input)
+{
+    struct import_files files = {0};
+    char *json = NULL;
+    int code = import_files_add(&files, path);
+
+    if (!code)
+        code = import_files_end(&files);
+    if (!code)
+        code = import_plan(files.inputs, files.count, false, &json);
+    import_files_free(&files);
+    if (code)
+        return code;
+    *input = (struct input){.text = json, .len = strlen(json), .source = strdup(path)};
+    if (input->source)
+        return 0;
+    free(json);
+    return message_invalid("%s: out of memory", path);
 }

@@ -9,7 +9,7 @@
 
 #include "input.h"
 
-#define IMPORT_MOST_FILES 33 /* one place is kept for the model */
+#define IMPORT_MOST_FILES 34 /* one place is kept for the model, one for the weights */
 #define IMPORT_MOST_BYTES ((size_t)1 << 20)
 
 #define IMPORT_SAYS     1u /* notes go to standard error */
@@ -31,5 +31,8 @@ int import_command(char **words, size_t count, const char *release, struct input
 /** Turns an input that is a configuration of a trainer into its plan; leaves any other as it is.
  * Returns 0, or an exit code after a message. */
 int import_input(const char *release, unsigned how, struct input *input);
+
+/** Reads a folder of a model, as import_files_add does, as its plan. */
+int import_folder(const char *path, struct input *input);
 
 #endif

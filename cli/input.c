@@ -11,8 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "import.h"
 #include "message.h"
 #include "text.h"
+#include "weights.h"
 
 const char *input_folder(size_t i)
 {
@@ -166,6 +168,12 @@ int input_read(const char *model, struct input *input)
     *input = (struct input){0};
     if (strcmp(model, "-") == 0)
         return finish(read_checked(STDIN_FILENO, "stdin", INPUT_MOST_BYTES, input), "stdin", input);
+    if (stat(model, &info) == 0 && S_ISDIR(info.st_mode))
+        return import_folder(model, input);
+    if (weights_is_file(model) || weights_is_index(model))
+        return message_invalid("%s: weights alone describe no model, expected the folder of their "
+                               "config.json",
+                               model);
     /* What exists is read, and what cannot be looked at fails with the system's reason. */
     if (stat(model, &info) == 0 || errno != ENOENT)
         return read_path(model, model, INPUT_MOST_BYTES, input);

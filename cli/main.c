@@ -81,7 +81,7 @@ static const struct command command_table[] = {
      false},
     {"import",
      "[-o PLAN] [--release VERSION] FILE...",
-     "Makes a plan of what a run is launched with: trainers' configurations, a job script.",
+     "Makes a plan of a model's folder, trainers' configurations, a job script.",
      cmd_import,
      {{options_import, options_common}, false},
      true},

@@ -14,7 +14,7 @@
 #define MOST_OPTIONS 32
 
 const struct option_row options_plan[] = {
-    {"model", "PLAN", "plan or config.json to read, \"-\" for standard input, or a preset's name",
+    {"model", "PLAN", "plan, config.json, folder of a model, \"-\" for standard input, or a preset",
      OPTION_TEXT, AT(model), NULL},
     {"assume", "FAMILY", "read a model whose model_type is not known as one of this family",
      OPTION_NAME, 0, "model.assume"},

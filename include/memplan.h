@@ -653,6 +653,41 @@ MEMPLAN_API const char *memplan_import_model(const struct memplan_import *import
 
 MEMPLAN_API void memplan_import_free(struct memplan_import *import); /**< NULL is accepted */
 
+/* ---- weights -----------------------------------------------------------------------------------
+ * Headers of .safetensors files: names, formats and shapes of the tensors, without their data. The
+ * caller reads 8 bytes and as many as they say (memplan_weights_header), of files of any size.
+ */
+
+struct memplan_weights; /**< headers of the files of one model; used by one thread at a time */
+
+MEMPLAN_API enum memplan_status memplan_weights_new(struct memplan_weights **weights_out,
+                                                    struct memplan_error *err);
+
+/** Bytes from the beginning of a file on that memplan_weights_add needs, of the first 8 and the
+ * size of the file; 8 where what they say cannot be, which memplan_weights_add then refuses. */
+MEMPLAN_API size_t memplan_weights_header(const void *bytes, uint64_t file_bytes);
+
+/** Adds one file: len bytes of its beginning. Its header is held against file_bytes. err names the
+ * tensor and the byte. After a failure the set is of no use. */
+MEMPLAN_API enum memplan_status memplan_weights_add(struct memplan_weights *weights,
+                                                    const char *name, const void *bytes, size_t len,
+                                                    uint64_t file_bytes, struct memplan_error *err);
+
+/** Adds model.safetensors.index.json, of at most 64 MiB. */
+MEMPLAN_API enum memplan_status memplan_weights_add_index(struct memplan_weights *weights,
+                                                          const char *name, const void *json,
+                                                          size_t len, struct memplan_error *err);
+
+/** The i-th file that the index names, a plain name; NULL past the last one. Borrowed. */
+MEMPLAN_API const char *memplan_weights_shard(const struct memplan_weights *weights, size_t i);
+
+/** What was found as JSON, which memplan_import_read takes beside a config.json. *json_out is new:
+ * free with memplan_free. Once, after all files. */
+MEMPLAN_API enum memplan_status memplan_weights_to_json(struct memplan_weights *weights,
+                                                        char **json_out, struct memplan_error *err);
+
+MEMPLAN_API void memplan_weights_free(struct memplan_weights *weights); /**< NULL is accepted */
+
 /* ---- logs --------------------------------------------------------------------------------------
  * Out-of-memory messages of PyTorch and of what it calls, read from the text of a run. The caller
  * feeds bytes as they come; memory does not grow with the log.

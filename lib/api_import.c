@@ -3,6 +3,7 @@
 #include <memplan.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "api_struct.h"
 #include "base/fail.h"
@@ -17,6 +18,24 @@ const char *memplan_import_format(const void *bytes, size_t len)
     return bytes ? mpl_import_format(bytes, len) : NULL;
 }
 
+/* Parameters of the model that a plan describes; 0: not known, and what is wrong with it is said
+ * where the plan itself is read. */
+static uint64_t count_parameters(const char *json)
+{
+    struct memplan_options options = {
+        .size = sizeof(options), .no_suggestions = 1, .peaks_only = 1};
+    struct memplan_summary summary = {.size = sizeof(summary)};
+    struct memplan_report *report = NULL;
+    struct memplan_plan *plan = NULL;
+
+    if (!memplan_plan_load(json, strlen(json), "config.json", &plan, NULL) &&
+        !memplan_estimate(plan, &options, &report, NULL))
+        memplan_report_summary(report, &summary, NULL);
+    memplan_report_free(report);
+    memplan_plan_free(plan);
+    return summary.parameters;
+}
+
 enum memplan_status memplan_import_read_with(const struct memplan_import_file *files, size_t count,
                                              const struct memplan_import_options *options,
                                              struct memplan_import **import_out,
@@ -25,6 +44,8 @@ enum memplan_status memplan_import_read_with(const struct memplan_import_file *f
     struct mpl_import_given given = {.files = files, .file_count = count};
     struct memplan_import *import;
     enum memplan_status status;
+    char *json;
+    uint64_t parameters;
 
     mpl_fail_clear(err);
     if (!import_out || (count && !files))
@@ -43,11 +64,17 @@ enum memplan_status memplan_import_read_with(const struct memplan_import_file *f
     if (!import)
         return mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory while importing");
     status = mpl_import_read(&given, &import->found, err);
-    if (status)
+    if (status) {
         free(import);
-    else
-        *import_out = import;
-    return status;
+        return status;
+    }
+    json = mpl_import_counted_plan(import->found);
+    parameters = json ? count_parameters(json) : 0;
+    free(json);
+    if (parameters)
+        mpl_import_compare(import->found, parameters);
+    *import_out = import;
+    return MEMPLAN_OK;
 }
 
 enum memplan_status memplan_import_read(const struct memplan_import_file *files, size_t count,

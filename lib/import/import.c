@@ -47,7 +47,8 @@ static const struct format titan = {&mpl_import_torchtitan,
 
 static const char model_name[] = "config.json of a model",
                   whole_name[] = "config.json of a model of text and more", plan_name[] = "plan",
-                  job_name[] = "job script", toml_name[] = "TOML";
+                  job_name[] = "job script", toml_name[] = "TOML", weights_name[] = "weights",
+                  index_name[] = "index of weights";
 
 static bool is_of(const struct format *format, const json_t *root)
 {
@@ -139,6 +140,10 @@ static const char *name_of(const json_t *root, const struct format **format_out)
     const char *part;
 
     *format_out = NULL;
+    if (json_is_object(json_object_get(root, "safetensors")))
+        return weights_name;
+    if (json_is_object(json_object_get(root, "weight_map")))
+        return index_name;
     if (json_is_object(model) ||
         (json_object_get(root, "training") && json_object_get(root, "parallelism")))
         return plan_name;
@@ -292,6 +297,10 @@ static enum memplan_status take_file(struct mpl_import *import,
         status = mpl_import_read_job(import, file->name, file->bytes, file->len, err);
     else if (name == model_name || name == whole_name)
         status = take_model(import, &doc, err);
+    else if (name == weights_name)
+        status = mpl_import_take_weights(import, &doc, err);
+    else if (name == index_name)
+        status = mpl_import_take_index(import, file, err);
     else if (format)
         status = mpl_import_take_doc(import, &doc, format->reader, err);
     else if (name == plan_name)

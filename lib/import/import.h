@@ -225,6 +225,21 @@ enum memplan_status mpl_import_read_job(struct mpl_import *import, const char *f
                                         const char *text, size_t len, struct memplan_error *err);
 bool mpl_import_is_job(const char *text, size_t len);
 
+/** What mpl_weights_to_json printed, and an index by itself. (read_weights.c) */
+enum memplan_status mpl_import_take_weights(struct mpl_import *import,
+                                            const struct mpl_import_doc *doc,
+                                            struct memplan_error *err);
+enum memplan_status mpl_import_take_index(struct mpl_import *import,
+                                          const struct memplan_import_file *file,
+                                          struct memplan_error *err);
+
+/** A plan of the model alone, whole and unquantised, where the parameters of its weights were
+ * counted; else NULL. malloc'ed. */
+char *mpl_import_counted_plan(const struct mpl_import *import);
+
+/** Says where the weights have another number of parameters than the model. */
+void mpl_import_compare(struct mpl_import *import, uint64_t parameters);
+
 /** Fills in what follows from several facts: strategy, precision, ranks. (settle.c) */
 enum memplan_status mpl_import_settle(struct mpl_import *import, struct memplan_error *err);
 

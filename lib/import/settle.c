@@ -385,9 +385,13 @@ static void drop_other_strategies(struct mpl_import *import)
 enum memplan_status mpl_import_settle(struct mpl_import *import, struct memplan_error *err)
 {
     enum memplan_status (*const steps[])(struct mpl_import *, struct memplan_error *) = {
-        settle_framework,        settle_ranks,     mpl_settle_torchtitan, mpl_settle_speculators,
-        mpl_settle_megatron,     mpl_settle_trl,   settle_strategy,       mpl_settle_adapters,
-        mpl_settle_quantization, settle_precision, settle_optimizer,      settle_batch,
+        settle_framework,      settle_ranks,
+        mpl_settle_torchtitan, mpl_settle_speculators,
+        mpl_settle_megatron,   mpl_settle_trl,
+        settle_strategy,       mpl_settle_weights,
+        mpl_settle_adapters,   mpl_settle_quantization,
+        settle_precision,      settle_optimizer,
+        settle_batch,
     };
     enum memplan_status status = MEMPLAN_OK;
 

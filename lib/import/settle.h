@@ -33,4 +33,7 @@ enum memplan_status mpl_settle_torchtitan(struct mpl_import *import, struct memp
 enum memplan_status mpl_settle_torchtitan_model(struct mpl_import *import,
                                                 struct memplan_error *err);
 
+/** What the weights say, against config.json (read_weights.c). */
+enum memplan_status mpl_settle_weights(struct mpl_import *import, struct memplan_error *err);
+
 #endif

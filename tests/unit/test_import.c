@@ -9,10 +9,17 @@
 #include "spec/fields.h"
 #include "test.h"
 
+#if HAVE_TOML
+#define TOML_NAME "torchtitan configuration"
+#else
+#define TOML_NAME "TOML" /* known, and not read */
+#endif
+
 static const struct mpl_import_reader *const readers[] = {
     &mpl_import_deepspeed,    &mpl_import_arguments,   &mpl_import_adapter,
     &mpl_import_accelerate,   &mpl_import_fsdp,        &mpl_import_axolotl,
     &mpl_import_llamafactory, &mpl_import_speculators, &mpl_import_megatron,
+    &mpl_import_torchtitan,
 };
 
 /* A word's value is one that its field takes. */
@@ -85,7 +92,9 @@ static const struct {
     {"trl sft --model_name_or_path x\n", "job script"},
     {"python scripts/train.py --bf16\n", "job script"},
     {"python: 3.12\nbase_model: x.py --y\n", "configuration of axolotl"},
-    {"[training]\nsteps = 3\n", "TOML"},
+    {"[training]\nsteps = 3\n", TOML_NAME},
+    {"{\"weight_map\": {}}", "index of weights"},
+    {"{\"safetensors\": {}}", "weights"},
     {"[1, 2]\n", NULL},
     {"{\"a\": 1}", NULL},
     {"{\"a\": ", NULL},
