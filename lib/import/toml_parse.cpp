@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Stage "import": toml++'s tree as the tree of the other formats. C++ ends here: no exceptions, no
- * types in the interface, no streams.
+ * types in the interface, no streams. Without memory for a text of at most 1 MiB C++ ends the process.
  */
 #include "import/toml.h"
 

@@ -21,6 +21,9 @@ folder mistral-7b-v0.1 --shards 2 --preset "$models/mistral-7b-v0.1.json" --set 
 folder qwen2.5-0.5b --preset "$models/qwen2.5-0.5b.json"
 folder gemma-2-2b --shards 3 --preset "$models/gemma-2-2b.json" --drop dtype --drop torch_dtype
 folder gpt2 --preset "$models/gpt2.json"
+mkdir mistral-small-3.1-24b
+cp "$GOLDEN/import/model-1.json" mistral-small-3.1-24b/config.json
+folder mistral-small-3.1-24b --shards 10
 memplan --model llama-3.1-8b --seq 4096 --gpu "H200" --no-suggestions | head -2
 memplan check --seq 4096 --gpu "H200" llama-3.1-8b
 

@@ -57,6 +57,35 @@ static char *plan_json(const struct memplan_plan *plan)
         ck_assert_uint_gt(strlen(err.text), 0);                                                    \
     } while (0)
 
+START_TEST(weights_need_their_arguments)
+{
+    static const unsigned char file[] = {2, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
+    static const unsigned char huge[8] = {255, 255, 255, 255, 255, 255, 255, 255};
+    struct memplan_weights *weights = NULL;
+    char *json = NULL;
+
+    REFUSED(memplan_weights_new(NULL, &err));
+    ck_assert_int_eq(memplan_weights_new(&weights, &err), MEMPLAN_OK);
+    REFUSED(memplan_weights_add(NULL, "a", file, sizeof(file), sizeof(file), &err));
+    REFUSED(memplan_weights_add(weights, NULL, file, sizeof(file), sizeof(file), &err));
+    REFUSED(memplan_weights_add(weights, "a", NULL, sizeof(file), sizeof(file), &err));
+    REFUSED(memplan_weights_add(weights, "a", file, 9, sizeof(file), &err)); /* one is missing */
+    REFUSED(memplan_weights_add_index(weights, "a", NULL, 0, &err));
+    REFUSED(memplan_weights_to_json(NULL, &json, &err));
+    REFUSED(memplan_weights_to_json(weights, NULL, &err));
+    ck_assert_uint_eq(memplan_weights_header(file, sizeof(file)), 10);
+    ck_assert_uint_eq(memplan_weights_header(file, 9), 8); /* longer than the file */
+    ck_assert_uint_eq(memplan_weights_header(huge, UINT64_MAX), 8);
+    ck_assert_ptr_null(memplan_weights_shard(weights, 0));
+    ck_assert_int_eq(memplan_weights_add(weights, "a", file, sizeof(file), sizeof(file), &err),
+                     MEMPLAN_OK);
+    ck_assert_int_eq(memplan_weights_to_json(weights, &json, &err), MEMPLAN_OK);
+    memplan_free(json);
+    memplan_weights_free(weights);
+    memplan_weights_free(NULL);
+}
+END_TEST
+
 START_TEST(null_arguments)
 {
     struct memplan_plan *plan = load(PLAN), *other = NULL;
@@ -573,6 +602,7 @@ int main(void)
     TCase *tcase = tcase_create("api");
 
     tcase_add_test(tcase, null_arguments);
+    tcase_add_test(tcase, weights_need_their_arguments);
     tcase_add_test(tcase, no_error_wanted);
     tcase_add_test(tcase, error_is_of_the_last_call);
     tcase_add_loop_test(tcase, risk_is_checked, 0, ROWS(wrong_risk));

@@ -210,6 +210,53 @@ START_TEST(schema_without_memory)
 }
 END_TEST
 
+/* Two tensors and their index. */
+static enum memplan_status read_weights(char **json_out, struct memplan_error *err)
+{
+    static const char header[] = "{\"a.weight\":{\"dtype\":\"F32\",\"shape\":[2],"
+                                 "\"data_offsets\":[0,8]},\"b.lora_A.weight\":{\"dtype\":"
+                                 "\"F32\",\"shape\":[2,1],\"data_offsets\":[8,16]}}";
+    static const char index[] = "{\"weight_map\":{\"a.weight\":\"m.safetensors\","
+                                "\"c.weight\":\"n.safetensors\"}}";
+    unsigned char file[8 + sizeof(header)] = {sizeof(header) - 1};
+    struct memplan_weights *weights = NULL;
+    enum memplan_status status;
+
+    memcpy(file + 8, header, sizeof(header));
+    status = memplan_weights_new(&weights, err);
+    if (!status)
+        status = memplan_weights_add_index(weights, "index", index, sizeof(index) - 1, err);
+    if (!status)
+        status = memplan_weights_add(weights, "m.safetensors", file, sizeof(file) - 1,
+                                     sizeof(file) - 1 + 16, err);
+    if (!status)
+        status = memplan_weights_to_json(weights, json_out, err);
+    memplan_weights_free(weights);
+    return status;
+}
+
+START_TEST(weights_without_memory)
+{
+    const size_t live_before = heap.live_count;
+    enum memplan_status status = MEMPLAN_ERR_NOMEM;
+    struct memplan_error err;
+    size_t n;
+
+    for (n = 1; status; n++) {
+        char *json = NULL;
+
+        heap.count = 0;
+        heap.fail_at = n;
+        status = read_weights(&json, &err);
+        heap.fail_at = 0;
+        ck_assert_msg(!status || status == MEMPLAN_ERR_NOMEM, "allocation %zu: %s", n, err.text);
+        memplan_free(json);
+        ck_assert_uint_eq(heap.live_count, live_before);
+    }
+    ck_assert_uint_gt(n, 8);
+}
+END_TEST
+
 /* A log of one message. NOMEM, or the message is there. */
 static enum memplan_status read_log(size_t *found)
 {
@@ -303,6 +350,7 @@ int main(void)
     tcase_add_loop_test(tcase, each_allocation_fails_once, 0, ROWS(plan_table));
     tcase_add_loop_test(tcase, all_allocations_fail_from_one_on, 0, ROWS(plan_table));
     tcase_add_test(tcase, schema_without_memory);
+    tcase_add_test(tcase, weights_without_memory);
     tcase_add_test(tcase, log_without_memory);
     tcase_add_test(tcase, search_without_memory);
     return test_run("oom", tcase);
