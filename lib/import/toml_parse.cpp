@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Stage "import": toml++'s tree as the tree of the other formats. C++ ends here: no exceptions, no
- * types in the interface, no streams. Without memory for a text of at most 1 MiB C++ ends the process.
+ * types in the interface, no streams. Without memory for a text of at most 1 MiB C++ ends the
+ * process.
  */
 #include "import/toml.h"
 
@@ -24,6 +25,8 @@
 
 namespace
 {
+
+constexpr size_t MOST_PATH = 256;
 
 /* A table or list whose members are still to be copied. */
 struct level {
@@ -78,8 +81,11 @@ enum mpl_toml_status add(struct copy &copy, const level &parent, const toml::key
     const bool is_table = node.is_table(), is_list = node.is_array();
     json_t *json = is_table ? json_object() : is_list ? json_array() : scalar(node);
     const std::string name = key ? std::string(key->str()) : std::string();
-    const std::string path =
-        parent.path.empty() || !key ? parent.path + name : parent.path + "." + name;
+    /* Long paths have no line: each member would hold a copy. */
+    const bool has_line = key && parent.has_lines && parent.path.size() + name.size() < MOST_PATH;
+    const std::string path = !has_line             ? std::string()
+                             : parent.path.empty() ? name
+                                                   : parent.path + "." + name;
 
     if (!json)
         return fail(copy, MPL_TOML_MEMORY, node.source(), "out of memory");
@@ -95,10 +101,10 @@ enum mpl_toml_status add(struct copy &copy, const level &parent, const toml::key
     if (key ? json_object_set_new(parent.json, name.c_str(), json)
             : json_array_append_new(parent.json, json))
         return fail(copy, MPL_TOML_MEMORY, node.source(), "out of memory");
-    if (key && parent.has_lines && path.size() < 256)
+    if (has_line)
         json_object_set_new(copy.lines, path.c_str(), json_integer(key->source().begin.line));
     if (is_table || is_list)
-        copy.open.push_back({&node, json, path, parent.depth + 1, parent.has_lines && is_table});
+        copy.open.push_back({&node, json, path, parent.depth + 1, has_line && is_table});
     return MPL_TOML_OK;
 }
 
