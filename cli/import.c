@@ -253,7 +253,7 @@ int import_folder(const char *path, struct input *input)
     if (!code)
         code = import_files_end(&files);
     if (!code)
-        code = import_plan(files.inputs, files.count, false, &json);
+        code = import_plan(files.inputs, files.count, NULL, 0, &json);
     import_files_free(&files);
     if (code)
         return code;

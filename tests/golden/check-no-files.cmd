@@ -7,4 +7,4 @@ torchrun --nproc-per-node=2 train.py --model_name_or_path ./model --per_device_t
     --max_seq_length 2048 --bf16 true
 END
 memplan check --no-files --gpu "H100 PCIe" - <job.sh
-memplan check --gpu "H100 PCIe" - <job.sh
+memplan check --gpu "H100 PCIe" job.sh

@@ -56,7 +56,8 @@ memplan import all.toml 2>&1
 echo "== replicas alone are DDP"
 printf '[parallelism]\ndata_parallel_replicate_degree = 4\ndata_parallel_shard_degree = 1\n' >ddp.toml
 memplan import ddp.toml 2>&1
-memplan --model "$GOLDEN/import/torchtitan-1.toml" --gpus 8 --gpu "H100 80GB HBM3" --no-suggestions |
+cp "$GOLDEN/import/torchtitan-1.toml" .
+memplan --model torchtitan-1.toml --gpus 8 --gpu "H100 80GB HBM3" --no-suggestions |
     sed -n 1,12p
 
 echo "== broken, truncated and hostile"
