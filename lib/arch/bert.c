@@ -336,8 +336,10 @@ static const struct mpl_bert_form form = {
 };
 
 static const struct mpl_lm_family family = {
-    MPL_BERT_HOOKS,        .past = {.first = 40, .sdpa = 41, .keeps_strides = true},
-    .base = "bert",        .head = "cls.predictions.decoder",
+    MPL_BERT_HOOKS,
+    .past = {.first = 40, .sdpa = 41, .keeps_strides = true, .flash = MPL_PAST_FLASH_NONE},
+    .base = "bert",
+    .head = "cls.predictions.decoder",
     .score = "classifier",
 };
 

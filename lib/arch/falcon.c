@@ -225,8 +225,10 @@ static struct mpl_tensor *attend_flash(struct mpl_tape *tape, const struct mpl_l
     const struct mpl_plan *plan = lm->network->plan;
     const enum mpl_dtype target =
         tape->autocast != MPL_DTYPE_NONE ? tape->autocast : plan->training.parameter_dtype;
-    const struct mpl_attention_call call = {
-        .mask = lm->full.tensor, .is_causal = true, .dropout = plan->model.attention_dropout};
+    const struct mpl_attention_call call = {.mask = lm->full.tensor,
+                                            .is_causal = true,
+                                            .dropout = plan->model.attention_dropout,
+                                            .past = lm->past.facts ? &lm->past : NULL};
     const bool is_wide = qkv[0]->dtype == MPL_FLOAT32;
 
     for (int i = 0; i < 3; i++)
@@ -285,7 +287,7 @@ static struct mpl_tensor *attention(struct mpl_tape *tape, const struct layer *l
     struct mpl_tensor *qkv[3] = {tape->void_tensor, tape->void_tensor, tape->void_tensor}, *out;
     struct mpl_past_tables own = {.cos = NULL};
     const bool has_mask = lm->past.facts && lm->full.tensor &&
-                          network->plan->training.attention != MPL_ATTENTION_EAGER;
+                          network->plan->training.attention == MPL_ATTENTION_SDPA;
 
     if (!fused->is_void)
         split(tape, &network->plan->model, fused, qkv);
@@ -453,7 +455,8 @@ static const struct mpl_lm_family family = {
              .update_mask = 45,
              .split_mask = 45,
              .logits = MPL_PAST_LOGITS_AS_THEY_ARE,
-             .has_no_rest = true},
+             .has_no_rest = true,
+             .flash_positions = 44},
     .base = "transformer",
     .embedding = "word_embeddings",
     .layers = "h",

@@ -11,8 +11,8 @@ static void describe_layer(struct mpl_network *network, struct mpl_lm_layer *bas
     const struct mpl_model *m = &network->plan->model;
     struct mpl_block *block = (struct mpl_block *)base;
 
-    if (base->lm->past.facts)
-        base->is_sliding = base->index % 2 == 0;
+    if (base->lm->past.facts && !mpl_is_flash(network->plan->training.attention))
+        base->is_sliding = base->index % 2 == 0; /* it makes a mask of its own */
     block->attention =
         mpl_attention_add(network, "self_attn", m->attention_bias, m->attention_bias);
     block->mlp = mpl_mlp_add_gated(network, false);
@@ -59,6 +59,8 @@ static const struct mpl_lm_family family = {
              .split_mask = 44,
              .attention_function = 47,
              .loss_function = 46,
+             .flash_works = 43,
+             .flash_fails = 47,
              .has_no_rest = true},
     .base = "model",
     .embedding = "embed_tokens",

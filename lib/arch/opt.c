@@ -124,8 +124,12 @@ static struct mpl_tensor *past_attention(struct mpl_tape *tape, const struct lay
     struct mpl_attention_call call = mpl_lm_attention_call(&layer->base);
     struct mpl_tensor *out;
 
-    call.q = mpl_hold(mpl_op_mul_number(tape, mpl_linear_call(tape, network, &layer->q, x)));
-    if (network->plan->training.attention != MPL_ATTENTION_EAGER)
+    call.q = mpl_hold(mpl_linear_call(tape, network, &layer->q, x));
+    if (mpl_is_flash(network->plan->training.attention)) /* as they are, the kernel scales */
+        mpl_rebind(tape, &call.q, mpl_split_heads(tape, call.q, heads, d));
+    else
+        mpl_rebind(tape, &call.q, mpl_op_mul_number(tape, call.q));
+    if (network->plan->training.attention == MPL_ATTENTION_SDPA)
         mpl_rebind(tape, &call.q, mpl_op_contiguous(tape, mpl_split_heads(tape, call.q, heads, d)));
     call.k = mpl_split_heads(tape, mpl_linear_call(tape, network, &layer->k, x), heads, d);
     call.k = mpl_hold(mpl_op_contiguous(tape, call.k));
@@ -302,7 +306,11 @@ static const struct mpl_lm_family family = {
     .layers = "layers",
     .head = "lm_head",
     .has_no_rotary = true,
-    .past = {.first = 40, .sdpa = 46, .logits = MPL_PAST_LOGITS_AS_THEY_ARE, .keeps_strides = true},
+    .past = {.first = 40,
+             .sdpa = 46,
+             .logits = MPL_PAST_LOGITS_AS_THEY_ARE,
+             .keeps_strides = true,
+             .flash_positions = 46},
     .make_masks = make_masks,
     .has_no_score = true,
     .layer_size = sizeof(struct layer),

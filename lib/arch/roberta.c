@@ -20,7 +20,7 @@ static const struct mpl_bert_form form = {
 
 static const struct mpl_lm_family family = {
     MPL_BERT_HOOKS,
-    .past = {.first = 40, .sdpa = 45, .keeps_strides = true},
+    .past = {.first = 40, .sdpa = 45, .keeps_strides = true, .flash = MPL_PAST_FLASH_NONE},
     .base = "roberta",
     .head = "lm_head.decoder",
     .score = "classifier.out_proj",

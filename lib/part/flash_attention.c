@@ -118,7 +118,9 @@ struct mpl_tensor *mpl_flash_attention_rows(struct mpl_tape *tape, const struct 
     if (call->mask) {
         out = attend_joined(tape, plan, states, options);
     } else {
-        if (call->is_causal && qkv[0]->shape.dim[0].n == 1 && qkv[0]->shape.dim[1].n > 1)
+        if (call->past)
+            mpl_past_look_for_joined(tape, call->past, qkv[0]->shape.dim[1]);
+        else if (call->is_causal && qkv[0]->shape.dim[0].n == 1 && qkv[0]->shape.dim[1].n > 1)
             look_for_packing(tape, qkv[0]->shape.dim[1]);
         out = run(tape, plan, states, &options);
     }

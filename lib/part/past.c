@@ -59,10 +59,20 @@ enum memplan_status mpl_past_check(const struct mpl_plan *plan, const struct mpl
     const bool has_function = mpl_past_has(&run, facts->loss_function);
     const bool has_tables = !mpl_past_has(&run, facts->position_rotary);
     const struct mpl_model *m = &plan->model;
+    const bool is_flash = t->attention == MPL_ATTENTION_FLASH_2;
     const bool is_static = m->rope_type == MPL_ROPE_STATIC;
     const struct mpl_gap gaps[] = {
-        {t->attention == MPL_ATTENTION_FLASH_2, "/training/attention",
-         "training.attention: flash_attention_2 is modelled with transformers 4.48 or newer"},
+        {is_flash && facts->flash == MPL_PAST_FLASH_NONE, "/training/attention",
+         "training.attention: this family has flash_attention_2 in newer releases of transformers"},
+        {is_flash && facts->flash == MPL_PAST_FLASH_BARE && t->autocast != MPL_DTYPE_NONE &&
+             (m->qk_norm || mpl_past_has(&run, facts->shared_rotary)),
+         "/training/attention",
+         "training.attention: flash_attention_2 of this family fails under autocast in this "
+         "release of transformers, which leaves queries in float32"},
+        {is_flash && (run.minor < facts->flash_works || mpl_past_has(&run, facts->flash_fails)),
+         "/training/attention",
+         "training.attention: flash_attention_2 of this family fails in this release of "
+         "transformers"},
         {t->loss.name != MPL_LOSS_CROSS_ENTROPY, "/training/loss/name",
          "training.loss.name: before transformers 4.48 only cross_entropy is modelled"},
         {t->loss.label_smoothing > 0, "/training/loss/label_smoothing",
@@ -269,6 +279,8 @@ struct mpl_tensor *mpl_past_attention(struct mpl_tape *tape, const struct mpl_pl
     if (mpl_past_has(call->past, call->past->facts->attention_function))
         return mpl_attention_interface(tape, plan, call, weights_out);
     *weights_out = NULL;
+    if (mpl_is_flash(plan->training.attention))
+        return mpl_past_flash(tape, plan, call);
     mpl_rebind(tape, &call->k, mpl_repeat_kv(tape, call->k, groups));
     mpl_rebind(tape, &call->v, mpl_repeat_kv(tape, call->v, groups));
     return plan->training.attention == MPL_ATTENTION_EAGER ? eager(tape, call, weights_out)

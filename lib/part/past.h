@@ -28,6 +28,15 @@ enum mpl_past_eager {
     MPL_PAST_EAGER_NEOX,     /* baddbmm over all heads; the triangle is a buffer */
 };
 
+/** What its module did before _flash_attention_forward, besides binding queries, keys and values
+ * anew, transposed and cast. */
+enum mpl_past_flash {
+    MPL_PAST_FLASH_PLAIN = 0,
+    MPL_PAST_FLASH_REPEATED, /* keys and values for every query head */
+    MPL_PAST_FLASH_BARE,     /* without the cast: it fails where something else made them wide */
+    MPL_PAST_FLASH_NONE,     /* the family has no flash_attention_2 */
+};
+
 /** The releases in which a family changed: n is 4.n; 40: it had always been so, 0: not before 4.48.
  */
 struct mpl_past {
@@ -43,6 +52,10 @@ struct mpl_past {
     uint8_t window_mask;        /* which looks at config.sliding_window */
     uint8_t attention_function; /* attention is a function, as from 4.48 on */
     uint8_t loss_function;      /* ForCausalLMLoss takes logits as they are */
+    uint8_t flash_positions;    /* flash attention looks at position_ids for joined sequences */
+    uint8_t flash_works;        /* its flash attention fails before; 0: never */
+    uint8_t flash_fails;        /* its flash attention fails from here on */
+    enum mpl_past_flash flash;
     enum mpl_past_eager eager;
     uint8_t
         padding_mask_only; /* up to this release eager attention is given padding only, if any */
@@ -112,6 +125,16 @@ void mpl_past_tables_drop(struct mpl_tape *tape, struct mpl_past_tables *tables)
 /** Eager attention of gpt2 and gpt_neox (past_eager.c): contiguous [b, s, heads, d]. */
 struct mpl_tensor *mpl_past_eager_gpt(struct mpl_tape *tape, const struct mpl_attention_call *call,
                                       struct mpl_tensor **weights_out);
+
+/** Attention of flash_attention_2 inside the module (past_flash.c): laid out as q; call->q and so
+ * on are bound anew. */
+struct mpl_tensor *mpl_past_flash(struct mpl_tape *tape, const struct mpl_plan *plan,
+                                  struct mpl_attention_call *call);
+
+/** What _flash_attention_forward asks of position_ids [1, s] when there is no mask: are sequences
+ * joined? They are not. */
+void mpl_past_look_for_joined(struct mpl_tape *tape, const struct mpl_past_run *run,
+                              struct mpl_dim s);
 
 /** Attention in the module itself: as mpl_attention_interface, but keys and values are bound anew
  * (call->k, call->v) when their heads are repeated. */

@@ -207,6 +207,17 @@ static struct mpl_tensor *as_four(struct mpl_tape *tape, const struct form *f,
 static struct mpl_tensor *extended(struct mpl_tape *tape, const struct form *f,
                                    const struct mpl_tensor *mask, enum mpl_dtype dtype);
 
+/* attention_mask itself, if 0.0 in attention_mask, read by the host */
+static struct mpl_mask flash_mask(struct mpl_tape *tape, const struct form *f,
+                                  struct mpl_tensor *padding_mask)
+{
+    if (!padding_mask)
+        return (struct mpl_mask){NULL, true};
+    if (!padding_mask->is_void)
+        look_for_padding(tape, f);
+    return (struct mpl_mask){mpl_hold(mpl_return(mpl_hold(padding_mask))), true};
+}
+
 struct mpl_mask mpl_past_causal_mask(struct mpl_tape *tape, const struct mpl_plan *plan,
                                      const struct mpl_past_run *run,
                                      const struct mpl_tensor *embeds,
@@ -225,6 +236,8 @@ struct mpl_mask mpl_past_causal_mask(struct mpl_tape *tape, const struct mpl_pla
     };
     const bool is_inside = !f.window || f.s.n < f.window;
 
+    if (mpl_is_flash(plan->training.attention))
+        return flash_mask(tape, &f, padding_mask);
     if (embeds->is_void)
         return (struct mpl_mask){f.is_sdpa ? NULL : mpl_hold(tape->void_tensor), true};
     if (!f.is_sdpa && run->minor <= run->facts->padding_mask_only)

@@ -157,10 +157,11 @@ static void free_table(struct table *table)
 int main(void)
 {
     static const char *const files[] = {
-        "llama-trace.jsonl",    "family-trace.jsonl", "decoders-trace.jsonl", "gpt-trace.jsonl",
-        "moe-trace.jsonl",      "lora-trace.jsonl",   "adapters-trace.jsonl", "optim-trace.jsonl",
-        "training-trace.jsonl", "flash-trace.jsonl",  "experts-trace.jsonl",  "flash3-trace.jsonl",
-        "loss-trace.jsonl"};
+        "llama-trace.jsonl",      "family-trace.jsonl",  "decoders-trace.jsonl",
+        "gpt-trace.jsonl",        "moe-trace.jsonl",     "lora-trace.jsonl",
+        "adapters-trace.jsonl",   "optim-trace.jsonl",   "training-trace.jsonl",
+        "flash-trace.jsonl",      "experts-trace.jsonl", "flash3-trace.jsonl",
+        "past-flash-trace.jsonl", "loss-trace.jsonl"};
     struct table families = {.count = 0}, settings = {.count = 0}, all = {.count = 0};
     size_t refused = 0;
     bool holds;

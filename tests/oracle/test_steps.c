@@ -57,6 +57,7 @@ static struct {
     {.name = "flash-trace.jsonl", .has_copies = true},
     {.name = "experts-trace.jsonl", .has_copies = true},
     {.name = "flash3-trace.jsonl", .has_copies = true},
+    {.name = "past-flash-trace.jsonl", .has_copies = true},
     {.name = "loss-trace.jsonl", .has_copies = true},
     {.name = "fsdp2-trace.jsonl", .has_copies = true},
     {.name = "ddp-trace.jsonl", .has_copies = true},

@@ -375,7 +375,11 @@ static const struct {
     const char *text; /* part of the message */
 } release_table[] = {
     {"llama", "4.40.2", MPL_ATTENTION_SDPA, MEMPLAN_OK, ""},
-    {"llama", "4.44.2", MPL_ATTENTION_FLASH_2, MEMPLAN_ERR_UNSUPPORTED, "4.48 or newer"},
+    {"llama", "4.44.2", MPL_ATTENTION_FLASH_2, MEMPLAN_OK, ""},
+    {"gemma2", "4.42.4", MPL_ATTENTION_FLASH_2, MEMPLAN_ERR_UNSUPPORTED, "fails in this release"},
+    {"gemma2", "4.43.4", MPL_ATTENTION_FLASH_2, MEMPLAN_OK, ""},
+    {"gemma2", "4.47.1", MPL_ATTENTION_FLASH_2, MEMPLAN_ERR_UNSUPPORTED, "fails in this release"},
+    {"bert", "4.47.1", MPL_ATTENTION_FLASH_2, MEMPLAN_ERR_UNSUPPORTED, "in newer releases"},
     {"gpt2", "4.41.2", MPL_ATTENTION_SDPA, MEMPLAN_ERR_VALUE, "sdpa for gpt2 from 4.42 on"},
     {"phi3", "4.40.2", MPL_ATTENTION_EAGER, MEMPLAN_ERR_VALUE, "phi3 came with 4.41"},
     {"phi3", "4.41.2", MPL_ATTENTION_EAGER, MEMPLAN_OK, ""},
@@ -398,6 +402,27 @@ START_TEST(families_come_with_a_release)
     plan.training.attention = release_table[_i].attention;
     ck_assert_int_eq(mpl_trace_run(&plan, &options, &trace, &err), release_table[_i].status);
     ck_assert_ptr_nonnull(strstr(err.text, release_table[_i].text));
+    mpl_trace_free(&trace);
+}
+END_TEST
+
+/* From 4.45 on its queries stay in float32 under autocast, which the kernel does not take. */
+START_TEST(stablelm_has_flash_without_autocast)
+{
+    const struct mpl_trace_options options = {.has_kernels = true};
+    struct mpl_plan plan = small_plan();
+    struct mpl_trace trace = {0};
+    struct memplan_error err = {0};
+
+    strcpy(plan.model.model_type, "stablelm");
+    plan.model.max_position_embeddings = 128;
+    plan.training.attention = MPL_ATTENTION_FLASH_2;
+    plan.training.autocast = MPL_BFLOAT16;
+    ck_assert(mpl_version_parse("4.44.2", &plan.transformers));
+    ck_assert_int_eq(mpl_trace_run(&plan, &options, &trace, &err), MEMPLAN_OK);
+    ck_assert(mpl_version_parse("4.45.2", &plan.transformers));
+    ck_assert_int_eq(mpl_trace_run(&plan, &options, &trace, &err), MEMPLAN_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(err.text, "queries in float32"));
     mpl_trace_free(&trace);
 }
 END_TEST
@@ -508,6 +533,7 @@ int main(void)
     tcase_add_test(tcase, models_made_in_place_tie_late);
     tcase_add_test(tcase, failures_are_reported_and_leave_nothing);
     tcase_add_loop_test(tcase, families_come_with_a_release, 0, ROWS(release_table));
+    tcase_add_test(tcase, stablelm_has_flash_without_autocast);
     tcase_add_test(tcase, autocast_copies_end_with_forward);
     tcase_add_loop_test(tcase, causal_masks, 0, ROWS(mask_table));
     tcase_add_test(tcase, rotary_tables_in_the_format_asked_for);
