@@ -361,9 +361,10 @@ struct mpl_training {
     struct mpl_quantization quantization;
     struct mpl_float8_spec float8;
     struct mpl_te_spec te;
-    bool prepare_for_kbit; /* peft's prepare_model_for_kbit_training was called */
-    bool from_config;      /* the model is made on the card with random weights, not loaded */
-    bool packing_check;    /* transformers looks for packed sequences in the positions */
+    bool prepare_for_kbit;       /* peft's prepare_model_for_kbit_training was called */
+    bool embeddings_to_bfloat16; /* TRL's peft_module_casting_to_bf16 after that */
+    bool from_config;            /* the model is made on the card with random weights, not loaded */
+    bool packing_check;          /* transformers looks for packed sequences in the positions */
     int64_t prefetch_batches;
     struct mpl_evaluation evaluation;
     bool shared_batch; /* one tensor is input_ids and labels, and lives until the next batch */

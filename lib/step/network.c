@@ -332,6 +332,26 @@ static void prepare_for_kbit(struct mpl_tape *tape, struct mpl_network *network)
     mpl_tape_empty_cache(tape);
 }
 
+/* TRL's peft_module_casting_to_bf16: modules of these names, unless they are norms. */
+static void cast_embeddings(struct mpl_tape *tape, struct mpl_network *network)
+{
+    static const char *const names[] = {"lm_head", "embed_tokens", "wte", "wpe"};
+
+    for (uint32_t i = 0; i < network->parameter_count; i++) {
+        struct mpl_parameter *p = &network->parameters[i];
+        struct mpl_tensor *old = p->tensor;
+        bool is_named = false;
+
+        for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
+            is_named = is_named || strstr(p->name, names[n]);
+        if (!is_named || strstr(p->name, "norm") || p->is_buffer || p->dtype != MPL_FLOAT32)
+            continue;
+        p->dtype = p->loaded_dtype = MPL_BFLOAT16;
+        p->tensor = new_leaf(tape, p, "_to_copy.default", &p->shape);
+        mpl_drop(tape, old);
+    }
+}
+
 /* A parameter of a te.Linear. */
 static bool is_te(const struct mpl_parameter *p)
 {
@@ -411,6 +431,9 @@ void mpl_network_materialize(struct mpl_tape *tape, struct mpl_network *network)
     if (t->prepare_for_kbit)
         prepare_for_kbit(tape, network);
     make_all(tape, network, true);
+    if (t->prepare_for_kbit && t->embeddings_to_bfloat16 && is_quantized(network) &&
+        t->autocast == MPL_BFLOAT16)
+        cast_embeddings(tape, network);
 }
 
 void mpl_network_leave(struct mpl_tape *tape, struct mpl_network *network,

@@ -144,6 +144,28 @@ START_TEST(what_the_plan_says_stands_above_them)
 }
 END_TEST
 
+START_TEST(trl_casts_embeddings_back)
+{
+    static const struct {
+        const char *version, *lora;
+        bool is_cast;
+    } row_table[] = {{"0.13.0", "{\"r\": 8, \"target_modules\": \"all-linear\"}", true},
+                     {"0.25.1", "{\"r\": 8, \"target_modules\": \"all-linear\"}", true},
+                     {"0.26.0", "{\"r\": 8, \"target_modules\": \"all-linear\"}", false},
+                     {"0.13.0", "null", false}};
+
+    for (size_t i = 0; i < 4; i++) {
+        char rest[256];
+
+        snprintf(rest, sizeof(rest),
+                 "\"framework\": {\"name\": \"trl-sft\", \"version\": \"%s\"}, "
+                 "\"training\": {\"lora\": %s}",
+                 row_table[i].version, row_table[i].lora);
+        ck_assert(bound(rest).training.embeddings_to_bfloat16 == row_table[i].is_cast);
+    }
+}
+END_TEST
+
 START_TEST(the_trainers_release_is_that_of_transformers)
 {
     const struct mpl_plan plan =
@@ -290,6 +312,7 @@ int main(void)
     tcase_add_test(tcase, no_framework_has_none);
     tcase_add_test(tcase, a_plan_that_names_a_trainer_has_its_defaults);
     tcase_add_test(tcase, what_the_plan_says_stands_above_them);
+    tcase_add_test(tcase, trl_casts_embeddings_back);
     tcase_add_test(tcase, the_trainers_release_is_that_of_transformers);
     tcase_add_test(tcase, accelerate_reduces_after_the_last_of_several_micro_steps);
     tcase_add_test(tcase, what_accelerate_wraps_hangs_on_its_release);
