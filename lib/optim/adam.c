@@ -4,7 +4,8 @@
  * the square roots of all second moments at once, the loop those of one tensor, the fused kernel
  * nothing. AdamW decays weights in place; Adam adds them to a copy of the gradient.
  *
- * source: torch/optim/adam.py (_init_group, _multi_tensor_adam, _single_tensor_adam, _fused_adam)
+ * source: torch/optim/adam.py (_init_group, _multi_tensor_adam, _single_tensor_adam, _fused_adam);
+ * releases 2.0.1, 2.1.2, 2.13.0
  */
 #include "optim/optim.h"
 
@@ -57,6 +58,26 @@ static void single_tensor(struct mpl_tape *tape, const struct mpl_optim *optim)
     mpl_drop(tape, grad);
 }
 
+/* Before PyTorch 2.1: denom = torch._foreach_add(exp_avg_sq_sqrt, eps), and the copies of the
+ * gradients keep their name. */
+static void multi_tensor_early(struct mpl_tape *tape, const struct mpl_optim *optim)
+{
+    struct mpl_tensor **grads = mpl_optim_list(tape, optim);
+    struct mpl_tensor **roots = mpl_optim_list(tape, optim);
+    struct mpl_tensor **denom = mpl_optim_list(tape, optim);
+    bool has_copies;
+
+    if (!grads || !roots || !denom)
+        return;
+    has_copies = mpl_optim_take_gradients(tape, optim, adds_decay(optim), grads);
+    mpl_optim_take_list(tape, optim, "_foreach_sqrt.default", roots);
+    mpl_optim_take_list(tape, optim, "_foreach_add.Scalar", denom);
+    mpl_optim_drop_list(tape, optim, denom);
+    mpl_optim_drop_list(tape, optim, roots);
+    if (has_copies)
+        mpl_optim_drop_list(tape, optim, grads);
+}
+
 /* The copies of the gradients are gone (del device_grads) before the roots are taken. */
 static void multi_tensor(struct mpl_tape *tape, const struct mpl_optim *optim)
 {
@@ -76,7 +97,7 @@ void mpl_adam_step(struct mpl_tape *tape, struct mpl_optim *optim)
     if (mpl_optim_is_fused(optim))
         return;
     if (optim->is_foreach)
-        multi_tensor(tape, optim);
+        (optim->is_early ? multi_tensor_early : multi_tensor)(tape, optim);
     else
         single_tensor(tape, optim);
 }

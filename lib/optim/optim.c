@@ -3,6 +3,7 @@
 #include "optim/optim.h"
 
 #include "base/fail.h"
+#include "spec/text.h"
 
 /* ---- making one -------------------------------------------------------------------------------
  */
@@ -47,6 +48,7 @@ enum memplan_status mpl_optim_init(struct mpl_optim *optim, struct mpl_network *
         return mpl_fail(err, MEMPLAN_ERR_UNSUPPORTED, "/training/optimizer/name",
                         "training.optimizer.name: this optimizer is not modelled");
     optim->is_foreach = is_foreach(spec, optim->row);
+    optim->is_early = !mpl_version_at_least(&network->plan->pytorch, 2, 1, 0);
     optim->parameters = mpl_arena_alloc(network->arena, (count + 1) * sizeof(*optim->parameters));
     optim->states = mpl_arena_zalloc(network->arena, (count + 1) * sizeof(*optim->states));
     if (!optim->parameters || !optim->states)

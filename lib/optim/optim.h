@@ -40,6 +40,7 @@ struct mpl_optim {
     uint32_t count;
     uint32_t muon_count;           /* muon: how many are its own, adamw has the others */
     bool is_foreach;               /* all tensors at once, the default on CUDA */
+    bool is_early;                 /* PyTorch before 2.1: adam keeps more lists */
     struct mpl_parameter *masters; /* float32 copies, then they are the parameters; NULL: none */
     struct mpl_parameter **models; /* with masters: the network's own */
     struct mpl_tensor *last_norm;  /* that mpl_masters_step keeps */

@@ -22,6 +22,7 @@ static const struct {
     struct mpl_optimizer_spec spec;
     enum mpl_dtype dtype;           /* 0 is MPL_DTYPE_NONE: float32 */
     uint64_t created, states, peak; /* bytes after the constructor, after two steps; of step two */
+    bool is_early;                  /* PyTorch 2.0 */
 } step_table[] = {
     /* foreach: the roots of all; copies of gradients are gone by then */
     {{.name = MPL_ADAMW}, .states = 2 * ALL, .peak = ALL},
@@ -29,6 +30,9 @@ static const struct {
     {{.name = MPL_ADAMW, .amsgrad = true}, .states = 3 * ALL, .peak = ALL},
     {{.name = MPL_ADAM, .weight_decay = 0.1}, .states = 2 * ALL, .peak = ALL},
     {{.name = MPL_ADAM, .maximize = true}, .states = 2 * ALL, .peak = ALL},
+    /* PyTorch 2.0: a second list of roots, and copies of gradients keep their name */
+    {{.name = MPL_ADAMW}, .states = 2 * ALL, .peak = 2 * ALL, .is_early = true},
+    {{.name = MPL_ADAM, .maximize = true}, .states = 2 * ALL, .peak = 3 * ALL, .is_early = true},
     /* loop: root and quotient of W beside the quotient of E; L2 decay adds a gradient of W */
     {{.name = MPL_ADAMW, .foreach = MPL_FALSE}, .states = 2 * ALL, .peak = 2 * W + E},
     {{.name = MPL_ADAMW, .fused = MPL_FALSE}, .states = 2 * ALL, .peak = 2 * W + E},
@@ -176,6 +180,7 @@ static void set_up(struct bench *b, const struct mpl_optimizer_spec *spec, enum 
 
     memset(b, 0, sizeof(*b));
     b->plan.training.optimizer = *spec;
+    b->plan.pytorch = (struct mpl_version){.major = 2, .minor = 13};
     b->plan.training.parameter_dtype = dtype == MPL_DTYPE_NONE ? MPL_FLOAT32 : dtype;
     b->tape = mpl_tape_new(&b->timeline);
     ck_assert_ptr_nonnull(b->tape);
@@ -225,6 +230,7 @@ START_TEST(states_and_temporaries)
     uint64_t before;
 
     set_up(&b, &step_table[_i].spec, step_table[_i].dtype);
+    b.optim.is_early = step_table[_i].is_early;
     b.tape->workspace_bytes = 0; /* the products of a real step have taken it before */
     b.tape->has_workspace[0] = true;
     before = b.tape->live_bytes;
