@@ -79,6 +79,15 @@ static enum memplan_status check_checkpointing(const struct mpl_plan *plan,
     return mpl_gaps_refuse(gaps, sizeof(gaps) / sizeof(gaps[0]), err);
 }
 
+/* Weights in float16 that train: adapters over them may be in float32. */
+static bool has_half_gradients(const struct mpl_training *t)
+{
+    const bool has_wide_adapters =
+        t->lora.r && t->lora.adapter_dtype == MPL_FLOAT32 && !t->lora.saved.count;
+
+    return t->parameter_dtype == MPL_FLOAT16 && !has_wide_adapters;
+}
+
 static enum memplan_status check_loss(const struct mpl_plan *plan, struct memplan_error *err)
 {
     const struct mpl_training *t = &plan->training;
@@ -86,7 +95,7 @@ static enum memplan_status check_loss(const struct mpl_plan *plan, struct mempla
     const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);
     const bool is_plain = l->name == MPL_LOSS_CROSS_ENTROPY, is_grpo = l->name == MPL_LOSS_GRPO;
     const struct mpl_gap gaps[] = {
-        {t->loss_scaling && t->parameter_dtype == MPL_FLOAT16, "/training/loss_scaling",
+        {t->loss_scaling && has_half_gradients(t), "/training/loss_scaling",
          "training.loss_scaling: GradScaler refuses gradients in float16"},
         {t->loss_scaling && t->optimizer.fused == MPL_TRUE, "/training/loss_scaling",
          "training.loss_scaling: not modelled with a fused optimizer"},
