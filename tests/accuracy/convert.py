@@ -45,10 +45,17 @@ RELEASED = (
 )
 SINCE_TRL_0_14 = "4.48.0"  # both are of 2025-01
 
+# Month of issues whose points do not say it, and the release of PyTorch in their traceback.
+ISSUES = {
+    "lm-sys/FastChat issue 1781": ("2023-06", "2.0.1"),
+    "lm-sys/FastChat issue 2681": ("2023-11", None),  # between 2556, 2023-10, and 2701, 2023-12
+}
+
 # Card names of the points, and those of memplan's table.
 CARDS = (
     ("A100 40GB", ["A100-SXM4-40GB", "A100-PCIE-40GB"]),
     ("A100 80GB", ["A100-SXM4-80GB", "A100 80GB PCIe"]),
+    ("A100 (size not stated)", ["A100-SXM4-40GB", "A100-SXM4-80GB", "A100 80GB PCIe"]),
     ("A800 80GB", ["A100-SXM4-80GB", "A100 80GB PCIe"]),
     ("H100 80GB", ["H100 80GB HBM3", "H100 PCIe"]),
     ("H200", ["NVIDIA H200 NVL"]),
@@ -130,7 +137,10 @@ def releases(point):
     if found:
         software["pytorch"] = found.group(1)
     found = re.search(r"transformers (\d+\.\d+\.\d+)", name)
-    date = re.search(r"(20\d\d)-(\d\d)", name + " " + text(point, "source"))
+    month, traced = ISSUES.get(text(point, "source"), ("", None))
+    date = re.search(r"(20\d\d)-(\d\d)", name + " " + text(point, "source") + " " + month)
+    if traced:
+        software["pytorch"] = traced
     if found:
         software["transformers"] = found.group(1)
     elif "transformers 4.2x" in name:
@@ -163,6 +173,8 @@ def framework(point, software):
             section["version"] = found.group(1)
         elif software.get("transformers") == SINCE_TRL_0_14:
             section["version"] = "0.14.0"
+        elif software.get("transformers", "").startswith("4.45."):
+            section["version"] = "0.12.0"  # refs/requirements_granite.txt: 0.12 of 2024-09, not yet released
         return section
     if re.search(r"fsdp_qlora|llama-recipes|OpenRLHF|peft dev|peft method", name):
         return {"name": "loop"}
