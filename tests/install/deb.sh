@@ -7,7 +7,7 @@ set -u
 source=$1
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 unset LD_LIBRARY_PATH # which would name the build's library
-packages='libmemplan0 libmemplan-dev memplan'
+packages='libmemplan0 libmemplan-dev memplan memplan-slurm'
 n=0 failed=0
 
 skip_all() {
@@ -81,7 +81,7 @@ list_files() {
             at = index($0, ": /")
             count = split(substr($0, 1, at - 1), owners, ", ")
             for (i = 1; i <= count; i++)
-                if (owners[i] !~ /^(lib)?memplan(0|-dev)?(:|$)/)
+                if (owners[i] !~ /^(lib)?memplan(0|-dev|-slurm)?(:|$)/)
                     next
             print substr($0, at + 2)
         }' >"$work/files"

@@ -31,9 +31,12 @@ skip() {
 
 . "$(dirname "$0")/use.sh"
 
+# The plugin is there where Slurm's header was.
 same_files() {
+    hidden=/spank/d
+    [ ! -f "$build/integrations/slurm/spank_memplan.so" ] || hidden=/^#/d
     {
-        sed -e '/^#/d' -e "s,{libdir},$libdir,g" -e "s,{version},$version,g" "$files"
+        sed -e '/^#/d' -e "$hidden" -e "s,{libdir},$libdir,g" -e "s,{version},$version,g" "$files"
         (cd "$source/models" && find . -type f) | sed 's,^\.,share/memplan/models,'
     } | sort >"$work/expected"
     (cd "$work/moved" && find . ! -type d) | sed 's,^\./,,' | sort | diff -u "$work/expected" -
