@@ -47,6 +47,7 @@ class Options(ctypes.Structure):
         ("all_ranks", ctypes.c_uint32),
         ("peaks_only", ctypes.c_uint32),
         ("calibration", _POINTER),
+        ("verdict_only", ctypes.c_uint32),
     ]
 
 
