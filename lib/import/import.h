@@ -254,4 +254,11 @@ enum memplan_status mpl_import_read(const struct mpl_import_given *given,
 enum memplan_status mpl_import_to_json(const struct mpl_import *import, char **json_out,
                                        struct memplan_error *err);
 
+/**
+ * A list of names that spells out every layer of a stack, "model.layers.0.mlp.up_proj" and so on,
+ * with the last part of each in place of them. NULL: it names none, or not all layers alike, or
+ * there is no memory. (layer_names.c)
+ */
+json_t *mpl_import_fold_layers(const json_t *names);
+
 #endif
