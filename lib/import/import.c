@@ -160,7 +160,9 @@ static const char *name_of(const json_t *root, const struct format **format_out)
 enum memplan_status mpl_import_read_text(const char *file, const char *text, size_t len,
                                          struct mpl_import_doc *doc, struct memplan_error *err)
 {
-    return is_json(text, len) ? mpl_import_read_json(file, text, len, doc, err)
+    if (is_json(text, len))
+        return mpl_import_read_json(file, text, len, doc, err);
+    return is_toml(text, len) ? mpl_import_read_toml(file, text, len, doc, err)
                               : mpl_import_read_yaml(file, text, len, doc, err);
 }
 
@@ -359,7 +361,7 @@ enum memplan_status mpl_import_to_json(const struct mpl_import *import, char **j
                                        struct memplan_error *err)
 {
     static const char *const sections[] = {"model",       "software",   "framework", "training",
-                                           "parallelism", "checkpoint", "host"};
+                                           "parallelism", "checkpoint", "device",    "host"};
     json_t *plan = json_object(), *notes = list_notes(import);
     const char *path;
     bool is_done = plan && notes;

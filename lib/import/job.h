@@ -51,6 +51,10 @@ enum memplan_status mpl_job_take_options(struct mpl_job *job, const struct mpl_j
  * (job_wrappers.c) */
 void mpl_job_skip_wrappers(struct mpl_job *job);
 
+/** Variables of the launch that change memory: the allocator's settings and their like.
+ * (job_environment.c) */
+enum memplan_status mpl_job_take_environment(struct mpl_job *job, struct memplan_error *err);
+
 /** "bash script.sh", "bash -c ...", "sbatch script.sh": reads what that runs. False: it is none.
  * (job_nested.c) */
 bool mpl_job_take_nested(struct mpl_job *job, enum memplan_status *status,

@@ -27,6 +27,7 @@ static const struct trainer {
      "import.read_llamafactory",
      {"finetuning_type", "cutoff_len"},
      {"llamafactory-cli"}},
+    {&mpl_import_torchtitan, "import.read_torchtitan", {"job.config_file"}, {"torchtitan.train"}},
     {&mpl_import_arguments, "import.read_arguments", {NULL}, {NULL}},
 };
 
@@ -76,7 +77,14 @@ static bool is_file_of(const char *text, const char *ending)
 
 static bool is_configuration(const char *text)
 {
-    return is_file_of(text, ".yaml") || is_file_of(text, ".yml") || is_file_of(text, ".json");
+    return is_file_of(text, ".yaml") || is_file_of(text, ".yml") || is_file_of(text, ".json") ||
+           is_file_of(text, ".toml");
+}
+
+/* TRL's --config, torchtitan's --job.config_file. */
+static bool names_configuration(const char *flag)
+{
+    return strcmp(flag, "config") == 0 || strcmp(flag, "job.config_file") == 0;
 }
 
 /* Text as JSON has it: bytes that are no UTF-8, as names of files may have, are replaced. */
@@ -161,7 +169,7 @@ static enum memplan_status take_flag(struct mpl_job *job, struct mpl_import_doc 
                    : MEMPLAN_OK;
     json = value ? to_json(value) : flag_value(job, &is_open);
     text = json_string_value(json);
-    if (strcmp(name, "config") == 0 && text && is_configuration(text) && !is_open) {
+    if (names_configuration(name) && text && is_configuration(text) && !is_open) {
         enum memplan_status status = take_configuration(job, text, err);
 
         json_decref(json);

@@ -100,13 +100,13 @@ static bool take_assignment(struct mpl_job *job)
 {
     const char *text = mpl_job_word(job, job->at);
     const size_t len = mpl_shell_assignment(text);
-    char name[64];
+    char unknown[65] = "$", *name = unknown + 1; /* what the script does not set is as it was */
 
     if (!len)
         return false;
-    snprintf(name, sizeof(name), "%.*s", (int)len, text);
-    if (!job->command->words[job->at].is_open)
-        mpl_shell_set(job->shell, name, text + len + 1);
+    snprintf(name, sizeof(unknown) - 1, "%.*s", (int)len, text);
+    mpl_shell_set(job->shell, name,
+                  job->command->words[job->at].is_open ? unknown : text + len + 1);
     job->at++;
     return true;
 }

@@ -127,6 +127,8 @@ static enum memplan_status take_factory(struct mpl_job *job, struct memplan_erro
         status = mpl_job_set_count(job, job->at, "NNODES", "import.nodes", nodes, false, err);
     if (!status)
         status = mpl_job_take_trainer(job, "llamafactory-cli", err);
+    if (!status)
+        status = mpl_job_take_environment(job, err);
     return status ? status : mpl_job_fill_ranks(job, true, err);
 }
 
@@ -172,6 +174,8 @@ static enum memplan_status take_script_of(struct mpl_job *job, bool is_launched,
         script = skip_python(job);
     }
     status = mpl_job_take_trainer(job, script, err);
+    if (!status)
+        status = mpl_job_take_environment(job, err);
     return status ? status : mpl_job_fill_ranks(job, is_launched, err);
 }
 
