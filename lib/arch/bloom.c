@@ -338,6 +338,7 @@ const struct mpl_arch mpl_arch_bloom = {
                .has_no_flex = true,
                .has_own_attention = true,
                .keys = keys,
+               .attention = "\"eager\"",
                .derive = derive,
                .check = check},
     .family = &family,

@@ -117,6 +117,7 @@ const struct mpl_arch mpl_arch_gemma2 = {
                .has_scopes = true,
                .help = "Gemma 2",
                .keys = keys,
+               .attention = "\"eager\"",
                .derive = derive,
                .check = check},
     .family = &family,

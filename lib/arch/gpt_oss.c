@@ -223,6 +223,7 @@ const struct mpl_arch mpl_arch_gpt_oss = {
     .config = {.model_type = "gpt_oss",
                .help = "gpt-oss 20b and 120b",
                .keys = keys,
+               .attention = "\"eager\"",
                .derive = derive,
                .check = check},
     .family = &family,

@@ -218,8 +218,9 @@ static enum memplan_status convert_names(const struct mpl_import_at *at, const j
         json_decref(list);
         return MEMPLAN_OK;
     }
-    if ((list = mpl_import_fold_layers(value)))
-        return set_new(at, list, err);
+    if (strcmp(at->row->path, "training.lora.target_modules") == 0 &&
+        mpl_import_names_layers(value)) /* told apart once the model is known */
+        return mpl_import_set(at->import, &at->place, "import.layer_names", value, err);
     return json_array_size(value)
                ? mpl_import_set(at->import, &at->place, at->row->path, value, err)
                : MEMPLAN_OK;

@@ -114,6 +114,27 @@ static bool is_toml(const char *text, size_t len)
     return false;
 }
 
+/* Text parts with a model_type of their own that are another family's model but for what is said.
+ * source: transformers/models: qwen2_vl, qwen2_5_vl, qwen3_vl, release 5.24.0 */
+static const struct {
+    const char *type, *family;
+} text_types[] = {
+    {"qwen2_vl", "qwen2"},         {"qwen2_vl_text", "qwen2"},
+    {"qwen2_5_vl", "qwen2"},       {"qwen2_5_vl_text", "qwen2"},
+    {"qwen3_vl", "qwen3"},         {"qwen3_vl_text", "qwen3"},
+    {"qwen3_vl_moe", "qwen3_moe"}, {"qwen3_vl_moe_text", "qwen3_moe"},
+};
+
+static const char *family_of_text(const json_t *part)
+{
+    const char *type = json_string_value(json_object_get(part, "model_type"));
+
+    for (size_t i = 0; type && i < sizeof(text_types) / sizeof(text_types[0]); i++)
+        if (strcmp(text_types[i].type, type) == 0)
+            return text_types[i].family;
+    return NULL;
+}
+
 /* A model of text and pictures: the part that is a causal language model, NULL where there is none.
  * Gemma 3's own files are known as they are. */
 static const json_t *text_part(const json_t *root, const char **name_out)
@@ -152,7 +173,7 @@ static const char *name_of(const json_t *root, const struct format **format_out)
     if (json_object_get(root, "model_type") &&
         (!*format_out || json_object_get(root, "architectures"))) {
         *format_out = NULL;
-        return text_part(root, &part) ? whole_name : model_name;
+        return text_part(root, &part) || family_of_text(root) ? whole_name : model_name;
     }
     return *format_out ? (*format_out)->reader->name : NULL;
 }
@@ -229,6 +250,37 @@ const struct mpl_import_reader *mpl_import_reader_of(const char *text, size_t le
 
 /* ---- models ---- */
 
+static bool is_of_axes(const json_t *rope)
+{
+    return json_object_get(rope, "mrope_section") != NULL;
+}
+
+static enum memplan_status take_text(struct mpl_import *import,
+                                     const struct mpl_import_place *place, const json_t *part,
+                                     struct memplan_error *err)
+{
+    const char *family = family_of_text(part);
+    json_t *model = json_copy((json_t *)part);
+    enum memplan_status status;
+
+    mpl_import_note(import, place,
+                    "%s is read as %s: its rotary positions are of three axes, which are not "
+                    "modelled",
+                    json_string_value(json_object_get(part, "model_type")), family);
+    json_object_del(model, "vision_config");
+    /* the three axes, and no scaling */
+    if (is_of_axes(json_object_get(model, "rope_scaling")))
+        json_object_del(model, "rope_scaling");
+    if (is_of_axes(json_object_get(model, "rope_parameters")))
+        json_object_del(model, "rope_parameters");
+    if (!model || json_object_set_new(model, "model_type", json_string(family)))
+        status = mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
+    else
+        status = mpl_import_set(import, place, "model", model, err);
+    json_decref(model);
+    return status;
+}
+
 static enum memplan_status take_model(struct mpl_import *import, const struct mpl_import_doc *doc,
                                       struct memplan_error *err)
 {
@@ -240,7 +292,13 @@ static enum memplan_status take_model(struct mpl_import *import, const struct mp
         return mpl_import_fail(&place, MEMPLAN_ERR_VALUE, err, "expected the name of a family");
     if (part)
         mpl_import_note(import, &place, "not counted: what %s has beside %s", kind, name);
-    return mpl_import_set(import, &place, "model", part ? part : doc->root, err);
+    else if (json_object_get(doc->root, "vision_config"))
+        mpl_import_note(import, &place, "not counted: what %s has beside its text part", kind);
+    if (!part)
+        part = doc->root;
+    if (family_of_text(part))
+        return take_text(import, &place, part, err);
+    return mpl_import_set(import, &place, "model", part, err);
 }
 
 /* ---- files ---- */

@@ -254,11 +254,14 @@ enum memplan_status mpl_import_read(const struct mpl_import_given *given,
 enum memplan_status mpl_import_to_json(const struct mpl_import *import, char **json_out,
                                        struct memplan_error *err);
 
+/** Whether a list has names as "model.layers.0.mlp.up_proj", which are of one layer. */
+bool mpl_import_names_layers(const json_t *names);
+
 /**
- * A list of names that spells out every layer of a stack, "model.layers.0.mlp.up_proj" and so on,
- * with the last part of each in place of them. NULL: it names none, or not all layers alike, or
- * there is no memory. (layer_names.c)
+ * A list of names that spells out each of a model's `layers` layers, with the last part of each in
+ * place of them. New; NULL: it does not name all layers alike, or there is no memory.
+ * (layer_names.c)
  */
-json_t *mpl_import_fold_layers(const json_t *names);
+json_t *mpl_import_fold_layers(const json_t *names, size_t layers);
 
 #endif

@@ -61,23 +61,6 @@ static bool is_in_every_layer(const json_t *list, const char *rest, size_t stack
     return found == count;
 }
 
-/* How many layers the names count up to. */
-static size_t count_layers(const json_t *list)
-{
-    size_t i, count = 0;
-    const json_t *name;
-
-    json_array_foreach(list, i, name)
-    {
-        const char *rest;
-        unsigned long index;
-
-        if (find_index(json_string_value(name), &index, &rest) && index + 1 > count)
-            count = index + 1;
-    }
-    return count;
-}
-
 static bool has_name(const json_t *list, const char *text)
 {
     const json_t *name;
@@ -91,9 +74,24 @@ static bool has_name(const json_t *list, const char *text)
     return false;
 }
 
-json_t *mpl_import_fold_layers(const json_t *names)
+bool mpl_import_names_layers(const json_t *names)
 {
-    const size_t count = count_layers(names);
+    const json_t *name;
+    size_t i;
+
+    json_array_foreach(names, i, name)
+    {
+        const char *rest;
+        unsigned long index;
+
+        if (find_index(json_string_value(name), &index, &rest))
+            return true;
+    }
+    return false;
+}
+
+json_t *mpl_import_fold_layers(const json_t *names, size_t layers)
+{
     json_t *folded = json_array();
     const json_t *name;
     size_t i;
@@ -108,7 +106,7 @@ json_t *mpl_import_fold_layers(const json_t *names)
         if (has_name(folded, last))
             continue;
         if (json_array_size(folded) == MOST_NAMES ||
-            (dot && !is_in_every_layer(names, rest, (size_t)(dot - text), text, count)) ||
+            (dot && !is_in_every_layer(names, rest, (size_t)(dot - text), text, layers)) ||
             json_array_append_new(folded, json_string(last)))
             break;
     }

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define MOST_NAMES 32 /* of training.lora.target_modules */
+
 bool mpl_settle_has_adapters(const struct mpl_import *import)
 {
     const char *kind = mpl_import_get_text(import, "import.adapter");
@@ -21,6 +23,40 @@ static void drop_below(struct mpl_import *import, const char *prefix)
             mpl_import_drop(import, path);
         else
             i++;
+}
+
+/* Layers of the model, under the names that config.json files have for them; 0: not known. */
+static size_t count_layers(const struct mpl_import *import)
+{
+    static const char *const names[] = {"num_hidden_layers", "n_layer", "num_layers", "n_layers"};
+    const json_t *model = mpl_import_get(import, "model");
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const json_int_t layers = json_integer_value(json_object_get(model, names[i]));
+
+        if (layers > 0)
+            return (size_t)layers;
+    }
+    return 0;
+}
+
+/* "all-linear" as PEFT writes it out. Without the model names stay as they are, where a plan has
+ * room for them: such a plan is not whole anyway. */
+static enum memplan_status fold_names(struct mpl_import *import, struct memplan_error *err)
+{
+    const json_t *names = mpl_import_get(import, "import.layer_names");
+    const struct mpl_import_place place = mpl_import_place_of(import, "import.layer_names");
+    const size_t layers = count_layers(import);
+    enum memplan_status status;
+    json_t *folded;
+
+    if (!names || (!layers && json_array_size(names) > MOST_NAMES))
+        return MEMPLAN_OK;
+    folded = mpl_import_fold_layers(names, layers);
+    status = mpl_import_set(import, &place, "training.lora.target_modules", folded ? folded : names,
+                            err);
+    json_decref(folded);
+    return status;
 }
 
 enum memplan_status mpl_settle_adapters(struct mpl_import *import, struct memplan_error *err)
@@ -51,7 +87,10 @@ enum memplan_status mpl_settle_adapters(struct mpl_import *import, struct mempla
         status =
             mpl_import_default(import, "training.lora.r",
                                mpl_settle_has(import, "import.read_arguments") ? "16" : "8", err);
+    if (!status)
+        status = fold_names(import, err);
     if (!status && !mpl_settle_has(import, "training.lora.target_modules") &&
+        !mpl_settle_has(import, "import.layer_names") &&
         !mpl_settle_has(import, "import.read_llamafactory")) {
         MPL_SETTLE_NOTE(import,
                         "training.lora.target_modules is not given, taken as q_proj and v_proj, as "

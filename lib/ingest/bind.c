@@ -231,6 +231,23 @@ static enum memplan_status bind_fallback(struct binding *b, const struct mpl_fie
     return status;
 }
 
+/* What transformers takes for the family where nothing is asked for. */
+static enum memplan_status bind_family_default(struct binding *b, const struct mpl_field *field,
+                                               const char *text, struct memplan_error *err)
+{
+    json_t *json = json_loads(text, JSON_DECODE_ANY, NULL);
+    const struct mpl_value value = {field, json, NOT_WRITTEN};
+    enum memplan_status status = json ? mpl_value_store(&value, b->plan, err)
+                                      : mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
+
+    json_decref(json);
+    if (!status)
+        mpl_note_add(b->notes, MPL_NOTE_DEFAULT, field->path,
+                     "%s is not given, taken as %s: %s has no other by itself", field->path, text,
+                     b->config->model_type);
+    return status;
+}
+
 /* What the family's configuration class sets when a field of the model is absent. */
 static enum memplan_status bind_class_default(struct binding *b, const struct mpl_field *field,
                                               const struct mpl_config_key *key,
@@ -329,6 +346,8 @@ static enum memplan_status bind_field(struct binding *b, const struct mpl_field 
         path = name;
     if (field->type == MPL_FIELD_MODEL_TYPE && field->offset != MPL_FIELD_NOWHERE)
         value.json = json = assume_family(b, field, json);
+    if (!json && mpl_config_default(b->config, field->path))
+        return bind_family_default(b, field, mpl_config_default(b->config, field->path), err);
     if (!json && is_null(b, field->path, key))
         return MEMPLAN_OK;
     if (!json && key && key->fallback)

@@ -365,6 +365,12 @@ static bool fill_class_default(const struct mpl_plan *plan, const struct mpl_fie
     char name[96];
     json_t *value;
 
+    if (mpl_config_default(config, field->path)) {
+        value = json_loads(mpl_config_default(config, field->path), JSON_DECODE_ANY, NULL);
+        *is_done &= value && !mpl_json_put(document, field->path, value);
+        json_decref(value);
+        return true;
+    }
     if (!key)
         return false;
     snprintf(name, sizeof(name), "model.%s", key->name ? key->name : key->field);

@@ -28,6 +28,11 @@ const struct mpl_config_key *mpl_config_key_find(const struct mpl_config_class *
     return NULL;
 }
 
+const char *mpl_config_default(const struct mpl_config_class *config, const char *path)
+{
+    return config && strcmp(path, "training.attention") == 0 ? config->attention : NULL;
+}
+
 int64_t mpl_longest_sequence(const struct mpl_model *model)
 {
     const struct mpl_config_class *config = mpl_config_class_find(model->model_type);

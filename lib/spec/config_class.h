@@ -31,6 +31,7 @@ struct mpl_config_class {
     bool has_position_table; /* a row for each position: no sequence is longer, or none modelled */
     int64_t reserved_positions;        /* rows of that table that no token of a sequence takes */
     const struct mpl_config_key *keys; /* NULL: all as in the field table */
+    const char *attention; /* JSON text: what transformers takes where it has no sdpa; NULL: sdpa */
     /** Works out what was not given, before the general rules do. NULL: nothing. */
     void (*derive)(struct mpl_plan *plan);
     /** Refuses what the family does not have or memplan does not model. NULL: nothing. */
@@ -46,6 +47,10 @@ const struct mpl_config_class *mpl_config_class_at(size_t i);
 /** What a class says of a field of the table ("model.hidden_size"), or NULL. */
 const struct mpl_config_key *mpl_config_key_find(const struct mpl_config_class *config,
                                                  const char *path);
+
+/** JSON text of what the family takes for a field that is not of its config.json, where nothing is
+ * asked for; NULL: as in the field table. */
+const char *mpl_config_default(const struct mpl_config_class *config, const char *path);
 
 /** Tokens of the longest sequence that the model has positions for; INT64_MAX: any. */
 int64_t mpl_longest_sequence(const struct mpl_model *model);
