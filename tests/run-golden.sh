@@ -3,7 +3,8 @@
 # Golden cases: NAME.cmd is a shell script that calls memplan; NAME.out is all it printed, and its
 # exit code. Cases run in a scratch folder with $GOLDEN (the folder of the cases) and the presets.
 # UPDATE_GOLDEN=1 writes the expected files anew; cases named in
-# $SKIP_GOLDEN are left out. Prints TAP.
+# $SKIP_GOLDEN are left out. GOLDEN_PART=I/N takes every Nth case from the Ith on, 0 first, so
+# that several run side by side. Prints TAP.
 # usage: run-golden.sh PROGRAM FOLDER [NAME...]
 set -u
 program=$(realpath "$1") GOLDEN=$(realpath "$2")
@@ -20,10 +21,13 @@ export FAKES="${FAKES:-$(dirname "$program")/../tests/probe}"
 # What became of runs on this machine is no part of a case.
 export XDG_STATE_HOME="$work/run/.state"
 
-n=0 failed=0
+part=${GOLDEN_PART:-0/1}
+n=0 failed=0 place=0
 for case in "$@"; do
     name=$(basename "$case" .cmd)
     [ -f "$GOLDEN/$name.cmd" ] || continue
+    place=$((place + 1))
+    [ $((place % ${part#*/})) = "${part%/*}" ] || continue
     n=$((n + 1))
     case " ${SKIP_GOLDEN:-} " in
     *" $name "*)
