@@ -215,13 +215,23 @@ static void check_moments(const char *file, const struct case_run *run,
                     json_integer_value(json_object_get(run->result, "reserved")));
 }
 
+/* A figure of a step; a gap may be of one step alone, "forward_peak@1". */
+static void expect_in_step(const char *file, const struct case_run *run, size_t step,
+                           const char *name, uint64_t mine)
+{
+    char figure[48];
+
+    snprintf(figure, sizeof(figure), "%s@%zu", name, step);
+    case_expect(file, run, case_has_gap(file, run->id, figure) ? figure : name, SHARE, mine,
+                case_step_figure(run, step, name));
+}
+
 static void check_card(const char *file, const char *line, bool is_trainer)
 {
     struct memplan_error err = {0};
     struct mpl_replay_result replay;
     struct case_run run;
     const char *outcome;
-    char reserved[32];
     size_t steps;
 
     case_run_start(&run, line, true);
@@ -235,12 +245,9 @@ static void check_card(const char *file, const char *line, bool is_trainer)
     for (size_t s = 0; s < steps && s < MPL_REPLAY_MAX_STEPS && replay.survived; s++) {
         for (size_t i = 0; i < FIGURES; i++)
             if (!is_left_out(is_trainer, figure_table[i].name))
-                case_expect(file, &run, figure_table[i].name, SHARE,
-                            figure_of(&replay.steps[s].allocated, i),
-                            case_step_figure(&run, s, figure_table[i].name));
-        snprintf(reserved, sizeof(reserved), "reserved@%zu", s); /* a gap may be of one step */
-        case_expect(file, &run, reserved, SHARE, replay.steps[s].reserved,
-                    case_step_figure(&run, s, "reserved"));
+                expect_in_step(file, &run, s, figure_table[i].name,
+                               figure_of(&replay.steps[s].allocated, i));
+        expect_in_step(file, &run, s, "reserved", replay.steps[s].reserved);
     }
     check_moments(file, &run, &replay);
     if (run.plan.training.sequence_lengths.count) {
