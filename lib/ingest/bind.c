@@ -130,6 +130,18 @@ static bool is_accumulating(const struct binding *b)
     return json_integer_value(find_value(b, "training.gradient_accumulation_steps")) > 1;
 }
 
+/* As the plan says, or as the trainer does by itself. */
+static bool is_checkpointing(const struct binding *b)
+{
+    static const char path[] = "training.activation_checkpointing";
+    const char *kind = json_string_value(find_value(b, path));
+    const struct mpl_framework_default *row = mpl_preset_row(&b->preset, path);
+
+    if (kind)
+        return strcmp(kind, "none") != 0;
+    return row && strcmp(row->json, "\"none\"") != 0;
+}
+
 /* Which trainer runs the loop, and in which release: what it sets stands above the table's
  * defaults. The Trainer of transformers has the release of transformers. */
 static void find_framework(struct binding *b)
@@ -153,6 +165,7 @@ static void find_framework(struct binding *b)
     });
     b->preset.run.has_lora = has_adapters(b);
     b->preset.run.is_accumulating = is_accumulating(b);
+    b->preset.run.is_checkpointing = is_checkpointing(b);
     b->preset.run.drafter = b->family == MPL_FAMILY_MTP ? "mtp" : NULL;
     note_framework(b, version);
 }

@@ -403,6 +403,8 @@ static bool fill_in(const struct mpl_spec *spec, size_t combination, const struc
 
     trainer.run.has_lora = plan->training.lora.r > 0;
     trainer.run.is_accumulating = plan->training.gradient_accumulation_steps > 1;
+    trainer.run.is_checkpointing =
+        plan->training.activation_checkpointing != MPL_CHECKPOINTING_NONE;
     for (size_t i = 0; i < spec->axis_count; i++)
         is_done &= !mpl_json_put(
             document, spec->axes[i].field->path,

@@ -67,8 +67,7 @@ void mpl_ddp_rebuild_buckets(struct mpl_tape *tape, struct mpl_ddp *ddp);
  * Lets go of old buckets. ProcessGroupNCCL keeps the tensors of a collective that nobody waits for
  * (DDP waits for its future) until its watchdog, which looks every 100 ms, has seen the end of it
  * and the next collective begins. That may be a collective of the next forward or any later one;
- * taken is the first all-reduce of the next backward. Where the loop itself calls a collective
- * before every step, they go as new ones are made.
+ * taken is the first all-reduce of the next backward.
  *
  * source: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp (TensorShelf, workEnqueue,
  * Watchdog::runLoop); since 2.8 (before, freed blocks waited for an event)

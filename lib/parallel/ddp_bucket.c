@@ -8,9 +8,7 @@
  */
 #include "base/bytes.h"
 #include "parallel/ddp.h"
-
 #include "spec/text.h"
-#include <string.h>
 
 #define MIB             ((uint64_t)1 << 20)
 #define FIRST_BYTES     MIB
@@ -155,20 +153,6 @@ void mpl_ddp_drop_stale(struct mpl_tape *tape, struct mpl_ddp *ddp)
         mpl_drop(tape, ddp->stale[--ddp->stale_count]);
 }
 
-/* The Trainer of transformers 5 gathers the count of tokens before every step: a collective with
- * which NCCL lets go of what the step before sent. source: transformers/trainer.py
- * (_get_num_items_in_batch, average_tokens_across_devices), release 5.24 */
-static bool gathers_before_steps(const struct mpl_plan *plan)
-{
-    static const char *const trainers[] = {"transformers-trainer", "trl-sft", "axolotl",
-                                           "llamafactory"};
-
-    for (size_t i = 0; i < sizeof(trainers) / sizeof(trainers[0]); i++)
-        if (strcmp(plan->framework_name, trainers[i]) == 0)
-            return mpl_version_at_least(&plan->transformers, 5, 0, 0);
-    return false;
-}
-
 void mpl_ddp_rebuild_buckets(struct mpl_tape *tape, struct mpl_ddp *ddp)
 {
     struct mpl_ddp_bucket *old = ddp->buckets;
@@ -185,8 +169,7 @@ void mpl_ddp_rebuild_buckets(struct mpl_tape *tape, struct mpl_ddp *ddp)
     for (uint32_t b = 0; b < ddp->bucket_count; b++) /* gradients may still look at them */
         ddp->stale[ddp->stale_count++] = old[b].contents;
     if (!tape->has_kernel_scratch || !mpl_version_at_least(&tape->pytorch, 2, 8, 0) ||
-        mpl_ddp_compresses(ddp, old) || /* what was sent is another tensor */
-        gathers_before_steps(ddp->network->plan))
+        mpl_ddp_compresses(ddp, old)) /* what was sent is another tensor */
         mpl_ddp_drop_stale(tape, ddp);
     ddp->buckets = a.buckets;
     ddp->bucket_count = a.count;

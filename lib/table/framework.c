@@ -104,6 +104,7 @@ static bool suits(const struct mpl_framework_default *row, const struct mpl_fram
     return (!row->strategies || (row->strategies & run->strategy)) &&
            (!row->only_with_lora || run->has_lora) && (!row->only_without_lora || !run->has_lora) &&
            (!row->only_accumulating || run->is_accumulating) &&
+           (!row->only_without_checkpointing || !run->is_checkpointing) &&
            (!row->drafter || (run->drafter && strcmp(row->drafter, run->drafter) == 0));
 }
 

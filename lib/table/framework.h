@@ -29,7 +29,7 @@ enum mpl_preset_strategy {
 struct mpl_framework_run {
     struct mpl_framework_releases releases;
     unsigned strategy; /* enum mpl_preset_strategy */
-    bool has_lora, is_accumulating;
+    bool has_lora, is_accumulating, is_checkpointing;
     const char *drafter; /* model_type; NULL: none that differs */
 };
 
@@ -40,7 +40,7 @@ struct mpl_framework_default {
     struct mpl_release accelerate_from, accelerate_below;
     unsigned strategies; /* enum mpl_preset_strategy; 0: all */
     const char *drafter; /* model_type; NULL: all */
-    bool only_with_lora, only_without_lora, only_accumulating;
+    bool only_with_lora, only_without_lora, only_accumulating, only_without_checkpointing;
     const char *path; /* of a plan's field */
     const char *json; /* its value there */
     const char *from_where;

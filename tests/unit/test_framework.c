@@ -45,7 +45,7 @@ END_TEST
 START_TEST(the_fused_optimizer_needs_both_releases)
 {
     struct mpl_framework_run run = {
-        {{1, 16}, {4, 54}, {2, 8}, {1, 15}}, MPL_PRESET_ON_NONE, false, false, NULL};
+        {{1, 16}, {4, 54}, {2, 8}, {1, 15}}, MPL_PRESET_ON_NONE, false, false, false, NULL};
 
     ck_assert_ptr_nonnull(row_of("trl-sft", &run, "training.optimizer.fused"));
     run.releases.pytorch = (struct mpl_release){2, 7};
