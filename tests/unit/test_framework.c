@@ -209,6 +209,36 @@ START_TEST(accelerate_reduces_after_the_last_of_several_micro_steps)
 }
 END_TEST
 
+/* Trainer.accelerator_args: what is no PreTrainedModel, and what does not checkpoint. */
+START_TEST(the_trainers_ddp_looks_for_unused_parameters)
+{
+    static const struct {
+        const char *framework, *training;
+        bool looks;
+    } run_table[] = {
+        {"transformers-trainer", "\"activation_checkpointing\": \"none\"", true},
+        {"transformers-trainer", "\"activation_checkpointing\": \"full\"", false},
+        {"transformers-trainer",
+         "\"activation_checkpointing\": \"full\", \"lora\": {\"r\": 8, \"target_modules\": "
+         "[\"q_proj\"]}",
+         true},
+        {"trl-sft", "\"optimizer\": {\"name\": \"sgd\"}", false}, /* checkpoints by itself */
+        {"accelerate", "\"activation_checkpointing\": \"none\"", false},
+    };
+
+    for (size_t i = 0; i < sizeof(run_table) / sizeof(run_table[0]); i++) {
+        char rest[320];
+
+        snprintf(rest, sizeof(rest),
+                 "\"framework\": {\"name\": \"%s\"}, \"training\": {\"sequence_length\": 64, %s}, "
+                 "\"parallelism\": {\"strategy\": \"ddp\", \"world_size\": 4}",
+                 run_table[i].framework, run_table[i].training);
+        ck_assert_msg(bound(rest).parallelism.find_unused_parameters == run_table[i].looks, "%s",
+                      rest);
+    }
+}
+END_TEST
+
 START_TEST(what_accelerate_wraps_hangs_on_its_release)
 {
     static const struct {
@@ -315,6 +345,7 @@ int main(void)
     tcase_add_test(tcase, trl_casts_embeddings_back);
     tcase_add_test(tcase, the_trainers_release_is_that_of_transformers);
     tcase_add_test(tcase, accelerate_reduces_after_the_last_of_several_micro_steps);
+    tcase_add_test(tcase, the_trainers_ddp_looks_for_unused_parameters);
     tcase_add_test(tcase, what_accelerate_wraps_hangs_on_its_release);
     tcase_add_test(tcase, bf16_is_a_policy_over_shards);
     tcase_add_test(tcase, adapters_are_a_default_too);
