@@ -177,7 +177,6 @@ static struct mpl_tensor *compute_loss(struct mpl_tape *tape, struct mpl_tensor 
 static struct mpl_tensor *forward(struct mpl_tape *tape, struct mpl_network *network,
                                   struct mpl_batch *batch, struct mpl_tensor **logits_out)
 {
-    const struct mpl_training *t = &network->plan->training;
     struct mpl_lm *lm = network->family;
     struct mpl_tensor *logits = mpl_hold(model_forward(tape, lm, batch));
 
@@ -185,8 +184,7 @@ static struct mpl_tensor *forward(struct mpl_tape *tape, struct mpl_network *net
     mpl_lm_leave(tape, lm);
     mpl_autocast_exit(tape);
     tape->autocast = MPL_DTYPE_NONE;
-    if (t->outputs_to_float32 && t->autocast != MPL_DTYPE_NONE)
-        mpl_rebind(tape, &logits, mpl_op_to(tape, logits, MPL_FLOAT32));
+    mpl_network_convert_outputs(tape, &network->plan->training, &logits);
     mpl_network_leave(tape, network, &logits, 1);
     return compute_loss(tape, logits, batch->labels, network->plan->model.medusa_num_heads);
 }

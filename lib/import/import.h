@@ -94,6 +94,7 @@ extern const struct mpl_import_reader mpl_import_torchtitan;
 extern const struct mpl_import_word mpl_import_dtypes[];
 extern const struct mpl_import_word mpl_import_optimizers[];
 extern const struct mpl_import_word mpl_import_checkpointing[];
+extern const struct mpl_import_word mpl_import_liger[];
 
 /* ---- documents (json.c, yaml.c, toml.c) ---- */
 

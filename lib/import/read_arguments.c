@@ -29,13 +29,6 @@ static const struct mpl_import_word flash[] = {
     {NULL, NULL, NULL},
 };
 
-static const struct mpl_import_word liger[] = {
-    {"true", "\"fused_linear_cross_entropy\"",
-     "not modelled: Liger's norms, MLP and rotary kernels; its loss is"},
-    {"false", NULL, NULL},
-    {NULL, NULL, NULL},
-};
-
 static const struct mpl_import_word evaluations[] = {
     {"no", NULL, NULL},
     {"false", NULL, NULL},
@@ -211,8 +204,11 @@ static const struct mpl_import_key keys[] = {
     {.key = "use_liger_kernel",
      .path = "training.loss.name",
      .kind = MPL_IMPORT_WORD,
-     .words = liger},
-    {.key = "use_liger", .path = "training.loss.name", .kind = MPL_IMPORT_WORD, .words = liger},
+     .words = mpl_import_liger},
+    {.key = "use_liger",
+     .path = "training.loss.name",
+     .kind = MPL_IMPORT_WORD,
+     .words = mpl_import_liger},
     {.key = "liger_kernel_config", .kind = MPL_IMPORT_UNLESS, .why = "a choice of Liger's kernels"},
     {.key = "loss_type", .path = "training.loss.name", .kind = MPL_IMPORT_WORD, .words = losses},
     {.key = "label_smoothing_factor",

@@ -48,13 +48,6 @@ static const struct mpl_import_word disabled[] = {
     {NULL, NULL, NULL},
 };
 
-static const struct mpl_import_word liger[] = {
-    {"true", "\"fused_linear_cross_entropy\"",
-     "not modelled: Liger's norms, MLP and rotary kernels; its loss is"},
-    {"false", NULL, NULL},
-    {NULL, NULL, NULL},
-};
-
 static const struct mpl_import_word galore[] = {
     {"true", "\"galore_adamw\"", NULL},
     {"false", NULL, NULL},
@@ -90,7 +83,7 @@ static const struct mpl_import_key keys[] = {
     {.key = "enable_liger_kernel",
      .path = "training.loss.name",
      .kind = MPL_IMPORT_WORD,
-     .words = liger},
+     .words = mpl_import_liger},
     {.key = "use_galore", .path = "import.optimizer", .kind = MPL_IMPORT_WORD, .words = galore},
     {.key = "galore_rank", .path = "training.optimizer.rank", .kind = MPL_IMPORT_INTEGER},
     {.key = "galore_layerwise", .kind = MPL_IMPORT_UNLESS, .why = "GaLore layer by layer"},

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define MOST_NAMES 32 /* of training.lora.target_modules */
+#include "spec/plan.h"
 
 bool mpl_settle_has_adapters(const struct mpl_import *import)
 {
@@ -50,7 +50,7 @@ static enum memplan_status fold_names(struct mpl_import *import, struct memplan_
     enum memplan_status status;
     json_t *folded;
 
-    if (!names || (!layers && json_array_size(names) > MOST_NAMES))
+    if (!names || (!layers && json_array_size(names) > MPL_MAX_NAMES))
         return MEMPLAN_OK;
     folded = mpl_import_fold_layers(names, layers);
     status = mpl_import_set(import, &place, "training.lora.target_modules", folded ? folded : names,

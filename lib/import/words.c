@@ -53,3 +53,10 @@ const struct mpl_import_word mpl_import_checkpointing[] = {
     {"0", "\"none\"", NULL},
     {NULL, NULL, NULL},
 };
+
+const struct mpl_import_word mpl_import_liger[] = {
+    {"true", "\"fused_linear_cross_entropy\"",
+     "not modelled: Liger's norms, MLP and rotary kernels; its loss is"},
+    {"false", NULL, NULL},
+    {NULL, NULL, NULL},
+};

@@ -170,17 +170,26 @@ static void find_framework(struct binding *b)
     note_framework(b, version);
 }
 
-/* What the trainer sets where it is not asked. */
-static enum memplan_status bind_preset(struct binding *b, const struct mpl_field *field,
-                                       const struct mpl_framework_default *preset,
-                                       struct memplan_error *err)
+/* A value of a table, as JSON text, in place of what the plan does not say. */
+static enum memplan_status store_text(struct binding *b, const struct mpl_field *field,
+                                      const char *text, struct memplan_error *err)
 {
-    json_t *json = json_loads(preset->json, JSON_DECODE_ANY, NULL);
+    json_t *json = json_loads(text, JSON_DECODE_ANY, NULL);
     const struct mpl_value value = {field, json, NOT_WRITTEN};
     enum memplan_status status = json ? mpl_value_store(&value, b->plan, err)
                                       : mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
 
     json_decref(json);
+    return status;
+}
+
+/* What the trainer sets where it is not asked. */
+static enum memplan_status bind_preset(struct binding *b, const struct mpl_field *field,
+                                       const struct mpl_framework_default *preset,
+                                       struct memplan_error *err)
+{
+    const enum memplan_status status = store_text(b, field, preset->json, err);
+
     if (!status)
         mpl_note_add(b->notes, MPL_NOTE_DEFAULT, field->path,
                      "%s is not given, taken as %s: %s%s%s sets it (%s)", field->path, preset->json,
@@ -248,30 +257,12 @@ static enum memplan_status bind_fallback(struct binding *b, const struct mpl_fie
 static enum memplan_status bind_family_default(struct binding *b, const struct mpl_field *field,
                                                const char *text, struct memplan_error *err)
 {
-    json_t *json = json_loads(text, JSON_DECODE_ANY, NULL);
-    const struct mpl_value value = {field, json, NOT_WRITTEN};
-    enum memplan_status status = json ? mpl_value_store(&value, b->plan, err)
-                                      : mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
+    const enum memplan_status status = store_text(b, field, text, err);
 
-    json_decref(json);
     if (!status)
         mpl_note_add(b->notes, MPL_NOTE_DEFAULT, field->path,
                      "%s is not given, taken as %s: %s has no other by itself", field->path, text,
                      b->config->model_type);
-    return status;
-}
-
-/* What the family's configuration class sets when a field of the model is absent. */
-static enum memplan_status bind_class_default(struct binding *b, const struct mpl_field *field,
-                                              const struct mpl_config_key *key,
-                                              struct memplan_error *err)
-{
-    json_t *json = json_loads(key->fallback, JSON_DECODE_ANY, NULL);
-    const struct mpl_value value = {field, json, NOT_WRITTEN};
-    enum memplan_status status = json ? mpl_value_store(&value, b->plan, err)
-                                      : mpl_fail(err, MEMPLAN_ERR_NOMEM, NULL, "out of memory");
-
-    json_decref(json);
     return status;
 }
 
@@ -364,7 +355,7 @@ static enum memplan_status bind_field(struct binding *b, const struct mpl_field 
     if (!json && is_null(b, field->path, key))
         return MEMPLAN_OK;
     if (!json && key && key->fallback)
-        return bind_class_default(b, field, key, err);
+        return store_text(b, field, key->fallback, err); /* of the configuration class */
     if (!json)
         return bind_fallback(b, field, err);
     value.pointer = mpl_json_pointer(path, pointer, sizeof(pointer));

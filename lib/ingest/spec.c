@@ -362,24 +362,22 @@ static bool fill_class_default(const struct mpl_plan *plan, const struct mpl_fie
 {
     const struct mpl_config_class *config = mpl_config_class_find(plan->model.model_type);
     const struct mpl_config_key *key = mpl_config_key_find(config, field->path);
+    const char *text = mpl_config_default(config, field->path);
     char name[96];
     json_t *value;
 
-    if (mpl_config_default(config, field->path)) {
-        value = json_loads(mpl_config_default(config, field->path), JSON_DECODE_ANY, NULL);
-        *is_done &= value && !mpl_json_put(document, field->path, value);
-        json_decref(value);
-        return true;
+    if (!text && !key)
+        return false;
+    if (!text) {
+        snprintf(name, sizeof(name), "model.%s", key->name ? key->name : key->field);
+        if (mpl_json_get(document, name) &&
+            (key->fallback || !json_is_null(mpl_json_get(document, name))))
+            return true;
+        text = key->fallback;
     }
-    if (!key)
+    if (!text)
         return false;
-    snprintf(name, sizeof(name), "model.%s", key->name ? key->name : key->field);
-    if (mpl_json_get(document, name) &&
-        (key->fallback || !json_is_null(mpl_json_get(document, name))))
-        return true;
-    if (!key->fallback)
-        return false;
-    value = json_loads(key->fallback, JSON_DECODE_ANY, NULL);
+    value = json_loads(text, JSON_DECODE_ANY, NULL);
     *is_done &= value && (json_is_null(value) || !mpl_json_put(document, field->path, value));
     json_decref(value);
     return true;

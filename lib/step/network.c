@@ -451,16 +451,11 @@ void mpl_network_leave(struct mpl_tape *tape, struct mpl_network *network,
         root->hooks->replace_outputs(tape, root->wrapper, outputs, count);
 }
 
-/* accelerate puts autocast, and around it the conversion of outputs, around the model's own
- * forward: what wraps the model gets outputs in float32. source: accelerate/accelerator.py
- * (prepare_model) */
-static void convert_inside(struct mpl_tape *tape, const struct mpl_network *network,
-                           struct mpl_tensor **logits)
+void mpl_network_convert_outputs(struct mpl_tape *tape, const struct mpl_training *training,
+                                 struct mpl_tensor **logits)
 {
-    const struct mpl_training *t = &network->plan->training;
-
-    if (!network->modules[0].hooks->replace_outputs || !t->outputs_to_float32 ||
-        t->autocast == MPL_DTYPE_NONE || !*logits || (*logits)->is_void || tape->is_stopped)
+    if (!training->outputs_to_float32 || training->autocast == MPL_DTYPE_NONE || !*logits ||
+        (*logits)->is_void || tape->is_stopped)
         return;
     mpl_autocast_exit(tape);
     tape->autocast = MPL_DTYPE_NONE;
@@ -479,7 +474,8 @@ struct mpl_tensor *mpl_network_call(struct mpl_tape *tape, struct mpl_network *n
     outputs[0] = mpl_hold(network->forward(tape, network, batch, logits_out));
     outputs[1] = *logits_out;
     if (!network->has_left) {
-        convert_inside(tape, network, &outputs[1]);
+        if (root->hooks->replace_outputs) /* it gets what accelerate converted */
+            mpl_network_convert_outputs(tape, &network->plan->training, &outputs[1]);
         mpl_network_leave(tape, network, outputs, 2);
         *logits_out = outputs[1];
     }

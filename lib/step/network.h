@@ -186,6 +186,14 @@ void mpl_network_materialize(struct mpl_tape *tape, struct mpl_network *network)
  * _load_state_dict_into_meta_model) */
 void mpl_network_quantize_to_host(struct mpl_tape *tape, struct mpl_network *network);
 
+/**
+ * Casts *logits, held or NULL, to float32 where accelerate does, and ends autocast. It puts both
+ * around the model's own forward: what wraps the model gets outputs in float32. source:
+ * accelerate/accelerator.py (prepare_model), utils/operations.py (convert_outputs_to_fp32)
+ */
+void mpl_network_convert_outputs(struct mpl_tape *tape, const struct mpl_training *training,
+                                 struct mpl_tensor **logits);
+
 /** The end of model(batch), where a loss is computed from its outputs (held): the root's hooks.
  * Without this call it is the end of network->forward. */
 void mpl_network_leave(struct mpl_tape *tape, struct mpl_network *network,

@@ -31,8 +31,7 @@ void mpl_trainer_metrics(struct mpl_tape *tape, const struct mpl_training *train
 
     if (!*logits || (*logits)->is_void || (*logits)->shape.ndim != 3 || tape->is_stopped)
         return;
-    if (training->outputs_to_float32 && training->autocast != MPL_DTYPE_NONE)
-        mpl_rebind(tape, logits, mpl_op_to(tape, *logits, MPL_FLOAT32));
+    mpl_network_convert_outputs(tape, training, logits);
     if (training->metrics == MPL_METRICS_NONE)
         return;
     tape->is_grad_enabled = false;

@@ -3,6 +3,7 @@
 #include "verdict/verdict.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,49 +57,57 @@ static const char *opening(enum memplan_verdict verdict)
     }
 }
 
+static void append(struct memplan_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* One more sentence of the reason. */
+static void append(struct memplan_report *report, const char *format, ...)
+{
+    const size_t used = strlen(report->reason);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(report->reason + used, sizeof(report->reason) - used, format, args);
+    va_end(args);
+}
+
 /* How the calibration moved it; the physics above stays what it is. */
 static void explain_calibration(struct memplan_report *report)
 {
     const struct mpl_alternative *a = &report->alternatives[report->best];
     const struct mpl_correction *c = &a->correction;
     const double tokens = (double)report->plan.training.sequence_length;
-    const size_t used = strlen(report->reason);
     const bool is_inside = !c->is_outside && tokens >= c->low_tokens && tokens <= c->high_tokens;
     double deviation;
     const double shift = mpl_interval_shift(report, a, MPL_FIGURE_NEEDS, &deviation);
 
-    snprintf(report->reason + used, sizeof(report->reason) - used,
-             " The calibration moves needs by %+.1f %%, give or take %.1f %%%s.",
-             100 * expm1(shift), 100 * deviation,
-             is_inside ? ""
-                       : "; this plan lies outside of its readings, so that the interval is "
-                         "wider and nothing is taken off");
+    append(report, " The calibration moves needs by %+.1f %%, give or take %.1f %%%s.",
+           100 * expm1(shift), 100 * deviation,
+           is_inside ? ""
+                     : "; this plan lies outside of its readings, so that the interval is "
+                       "wider and nothing is taken off");
 }
 
 /* What would narrow a margin that is wide because the plan says little. */
 static void explain_openness(struct memplan_report *report)
 {
-    const size_t used = strlen(report->reason);
-
-    snprintf(report->reason + used, sizeof(report->reason) - used,
-             " Releases or code that are left open widen the margin by %.1f %%; releases that are "
-             "written (software), or readings, narrow it.",
-             100 * mpl_accuracy_spread(MPL_FIGURE_NEEDS, report->openness)->deviation);
+    append(report,
+           " Releases or code that are left open widen the margin by %.1f %%; releases that are "
+           "written (software), or readings, narrow it.",
+           100 * mpl_accuracy_spread(MPL_FIGURE_NEEDS, report->openness)->deviation);
 }
 
 /* What a failure that was not foreseen says of this plan. */
 static void explain_surprise(struct memplan_report *report)
 {
     const struct mpl_correction *c = &report->alternatives[report->best].correction;
-    const size_t used = strlen(report->reason);
     double deviation;
     const double shift = mpl_correction_surprise(c, &deviation);
 
-    snprintf(
-        report->reason + used, sizeof(report->reason) - used,
-        " A run that ran out of memory should have had %.1f %% to spare: needs are taken to be "
-        "%.1f %% higher, give or take %.1f %%.",
-        100 * expm1(c->surprise), 100 * expm1(shift), 100 * deviation);
+    append(report,
+           " A run that ran out of memory should have had %.1f %% to spare: needs are taken to be "
+           "%.1f %% higher, give or take %.1f %%.",
+           100 * expm1(c->surprise), 100 * expm1(shift), 100 * deviation);
 }
 
 static void explain(struct memplan_report *report)
